@@ -1,0 +1,1 @@
+"""What to draft: memory of the conversation and policies over it. Knows nothing of llama.cpp."""

@@ -1,0 +1,33 @@
+"""Runs every kernel once on tiny arrays, so that compiling or loading compiled code happens while the model loads."""
+
+import numpy as np
+
+from racer_local.kernels import batch, draft, sampling, successors, trie, verify
+
+
+def warm_up() -> None:
+    """Compile all kernels, or load them from the cache. Takes seconds the first time and tenths of one later."""
+    i32 = np.int32
+    nodes, buckets = np.zeros((64, trie.NODE_WIDTH), i32), np.zeros(64, i32)
+    state, active = np.zeros(trie.STATE_WIDTH, i32), np.zeros((2, 4), i32)
+    state[trie.USED] = 1
+    tokens = np.array([1, 2, 1, 2], i32)
+    trie.observe(nodes, buckets, state, active, tokens)
+    trie.seek(nodes, buckets, active, tokens)
+    table_ids, table_gaps = np.full((8, 2), -1, i32), np.zeros((8, 2), np.float32)
+    options = np.array([3, 1, 2, 1, 1], i32)
+    tree = np.zeros((draft.DRAFT_HEIGHT, 8), i32)
+    heap, entries = np.zeros(64, np.int64), np.zeros((64, draft.ENTRY_WIDTH), i32)
+    draft.propose_tree(nodes, active, table_ids, 2, options, tree, heap, entries)
+    n = draft.propose_chain(nodes, active, table_ids, 2, options, tree)
+    rows = np.zeros((n + 1, 8), np.float32)
+    ids, gaps = np.zeros((n + 1, 2), i32), np.zeros((n + 1, 2), np.float32)
+    successors.scan_rows(rows, ids, gaps)
+    successors.learn_rows(table_ids, table_gaps, tokens[: n + 1], ids, gaps, np.zeros(1, i32))
+    token, parent, depth = (tree[row, :n].copy() for row in (draft.D_TOKEN, draft.D_PARENT, draft.D_DEPTH))
+    verify.walk_greedy(ids, token, parent, np.zeros(8, i32), np.zeros(8, i32))
+    out = np.zeros(8, i32)
+    batch.fill_tree(
+        1, token, parent, depth, 0, out, out.copy(), out.copy(), np.zeros((8, 8), i32), np.zeros(8, np.int8), out.copy()
+    )
+    sampling.fill_candidates(rows[0], np.zeros(8, sampling.CANDIDATE))

@@ -1,0 +1,112 @@
+"""Messages to prompt text, by the model's own chat template in llama-cpp-python's Jinja sandbox."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import jinja2
+import numpy as np
+from llama_cpp.llama_chat_format import Jinja2ChatFormatter
+from numpy.typing import NDArray
+
+from racer_local.errors import UsageError
+from racer_local.llama.model import Model
+
+Message = Mapping[str, str]
+ROLES = ("system", "user", "assistant", "tool")
+NO_TEMPLATE = "no chat template in the file: the text is completed as it stands"
+
+
+class ChatFormat:
+    """Renders conversations for one model.
+
+    Attributes:
+        note: Why the template is not used as it stands, empty if it is.
+    """
+
+    def __init__(self, model: Model, template: str | None = None) -> None:
+        """Read the template.
+
+        Args:
+            model: The model; its own template is used unless `template` is given.
+            template: Jinja text that replaces it.
+
+        Raises:
+            UsageError: A given template is not valid Jinja. (A model's own broken one falls back to plain text.)
+        """
+        self._model = model
+        self.note = ""
+        self._formatter: Jinja2ChatFormatter | None = None
+        source = template if template is not None else model.chat_template
+        if not source:
+            self.note = NO_TEMPLATE
+            return
+        bos, eos = model.written(model.bos), model.written(model.eos)
+        try:
+            self._formatter = Jinja2ChatFormatter(source, eos_token=eos, bos_token=bos)
+        except jinja2.TemplateError as error:
+            if template is not None:
+                raise UsageError(f"the chat template is not valid Jinja: {error}") from error
+            self.note = f"the file's chat template is not valid Jinja ({error}): the text is completed as it stands"
+
+    def prompt(self, messages: Sequence[Message]) -> NDArray[np.int32]:
+        """Token ids that ask the model for the next answer, int32[n].
+
+        Raises:
+            UsageError: A message is malformed, or there is none.
+        """
+        checked = [_checked(m) for m in messages]
+        if not checked:
+            raise UsageError("there is no message to answer")
+        text = self._render(checked)
+        bos = self._model.written(self._model.bos)
+        return self._model.tokenize(text, add_special=not (bos and text.startswith(bos)))
+
+    def _render(self, messages: list[dict[str, Any]]) -> str:
+        if self._formatter is None:
+            return _plain(messages)
+        first_error: Exception | None = None
+        for attempt in (messages, _merged(_without_system(messages))):
+            try:
+                return self._formatter(messages=attempt).prompt  # type: ignore[arg-type]
+            # a template is foreign code: besides Jinja's own errors it may fail in any Python expression it holds
+            except Exception as error:
+                first_error = first_error or error
+        self.note = f"the chat template failed ({first_error}): the text is completed as it stands"
+        return _plain(messages)
+
+
+def _checked(message: Message) -> dict[str, Any]:
+    if not isinstance(message, Mapping) or not isinstance(message.get("content"), str):
+        raise UsageError("each message needs a role and a content that is text")
+    if message.get("role") not in ROLES:
+        raise UsageError(f"a message's role must be one of {', '.join(ROLES)}, not {message.get('role')!r}")
+    return dict(message)
+
+
+def _without_system(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """System texts moved in front of the first user message, for templates that know no system role."""
+    system = "\n\n".join(m["content"] for m in messages if m["role"] == "system")
+    rest = [dict(m) for m in messages if m["role"] != "system"]
+    if system:
+        first = next((m for m in rest if m["role"] == "user"), None)
+        if first is None:
+            rest.insert(0, {"role": "user", "content": system})
+        else:
+            first["content"] = f"{system}\n\n{first['content']}"
+    return rest
+
+
+def _merged(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Neighbours of one role joined, for templates that demand alternation."""
+    out: list[dict[str, Any]] = []
+    for message in messages:
+        if out and out[-1]["role"] == message["role"]:
+            out[-1] = {**out[-1], "content": f"{out[-1]['content']}\n\n{message['content']}"}
+        else:
+            out.append(message)
+    return out
+
+
+def _plain(messages: list[dict[str, Any]]) -> str:
+    """The conversation as bare text, for models without a template."""
+    return "\n\n".join(m["content"] for m in messages)

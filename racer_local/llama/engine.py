@@ -1,0 +1,283 @@
+"""One llama.cpp context of ours: prefill, verify a draft tree in one decode, keep the accepted path, drop the rest.
+
+The cache always holds exactly `tokens`. The root of a draft, the last committed token, is not in it: it is decoded
+together with the draft that follows it.
+
+Sequence 0 is the trunk and holds the whole cache. A tree with L leaves uses sequences 0..L-1; before a decode they are
+brought up to the trunk, copying only what they miss. After it, the step's cells are removed from every sequence but the
+winner's, whose accepted part goes to the trunk. `seq_rm` and `seq_cp` move no data.
+"""
+
+import ctypes
+import threading
+from collections.abc import Callable, Sequence
+
+import llama_cpp
+import numpy as np
+from numpy.typing import NDArray
+
+from racer_local.errors import Cancelled, ContextFullError, DecodeError, ModelError
+from racer_local.kernels.batch import abort_requested
+from racer_local.llama import library
+from racer_local.llama.batch import Batch
+from racer_local.llama.model import Model
+from racer_local.records import DraftMode, DraftTree
+from racer_local.settings import DEFAULT_N_CTX, MAX_BUDGET, ModelParams, default_threads
+
+ROLLBACK_SLOTS = 8
+"""State snapshots asked for on recurrent and hybrid models: the longest chain that can be taken back."""
+
+DECODE_NO_ROOM = 1
+DECODE_ABORTED = 2
+
+GGML_TYPES = {"f32": 0, "f16": 1, "q4_0": 2, "q4_1": 3, "q5_0": 6, "q5_1": 7, "q8_0": 8, "bf16": 30}
+
+
+class Engine:
+    """Owner of a `llama_context`.
+
+    Attributes:
+        model: The model; it must outlive the engine.
+        tokens: Token ids in the cache.
+        n_ctx: Tokens that the cache can hold.
+        n_threads: CPU threads of every decode.
+        flash_attn: Whether flash attention was asked for.
+        mode: What drafts the model can verify; set by `probe.find_mode`.
+    """
+
+    def __init__(self, model: Model, params: ModelParams) -> None:
+        """Create a context.
+
+        Raises:
+            ModelError: llama.cpp cannot create it, for instance for want of memory.
+        """
+        self.model = model
+        self.tokens: list[int] = []
+        self.mode = DraftMode("off", "not probed")
+        self.n_threads = params.n_threads or default_threads()
+        self.flash_attn = params.flash_attn if params.flash_attn is not None else _wants_flash(model, params)
+        n_seq = 1 if model.is_recurrent or model.is_mrope else MAX_BUDGET
+        wanted = params.n_ctx or min(DEFAULT_N_CTX, model.n_ctx_train or DEFAULT_N_CTX)
+        cparams = llama_cpp.llama_context_default_params()
+        cparams.n_ctx = wanted
+        cparams.n_batch = params.n_batch
+        cparams.n_ubatch = params.n_batch
+        cparams.n_seq_max = n_seq
+        cparams.n_rs_seq = ROLLBACK_SLOTS if model.is_recurrent else 0
+        cparams.n_outputs_max = MAX_BUDGET
+        cparams.n_threads = cparams.n_threads_batch = self.n_threads
+        cparams.flash_attn_type = _flash_type(model, enabled=self.flash_attn)
+        cparams.type_k = GGML_TYPES[params.type_k]
+        cparams.type_v = GGML_TYPES[params.type_v]
+        cparams.kv_unified = True
+        cparams.swa_full = True
+        cparams.no_perf = True
+        library.clear_log()
+        handle = llama_cpp.llama_init_from_model(model.handle, cparams)
+        if not handle:
+            said = library.logged_errors()
+            raise ModelError(
+                f"cannot create a context of {wanted} tokens; try a smaller one with n_ctx / -c"
+                + (f" ({said[0]})" if said else "")
+            )
+        self._ctx: int | None = handle
+        self._memory = llama_cpp.llama_get_memory(handle)
+        self.n_ctx = llama_cpp.llama_n_ctx(handle)
+        self.n_rollback = llama_cpp.llama_n_rs_seq(handle)
+        self._n_batch = llama_cpp.llama_n_batch(handle)
+        self._batch = Batch(self._n_batch, n_seq)
+        self._synced = [0] * n_seq
+        self._pending = 0
+        self._n_seq_used = 0
+        self._rows: NDArray[np.float32] | None = None
+        self._rows_at = 0
+        self._stop = np.zeros(1, np.uint8)
+        callback = ctypes.cast(abort_requested.address, llama_cpp.ggml_abort_callback)
+        llama_cpp.llama_set_abort_callback(handle, callback, ctypes.c_void_p(self._stop.ctypes.data))
+        self._callback = callback
+        self._closing = threading.Lock()
+
+    def close(self) -> None:
+        """Free the context. Closing twice is allowed."""
+        with self._closing:
+            if self._ctx is not None:
+                llama_cpp.llama_free(self._ctx)
+                self._ctx = None
+
+    def request_stop(self) -> None:
+        """Make the decode in progress end early with `Cancelled`; may be called from any thread."""
+        self._stop[0] = 1
+
+    def clear_stop(self) -> None:
+        """Forget an earlier `request_stop`."""
+        self._stop[0] = 0
+
+    @property
+    def stop_requested(self) -> bool:
+        """Whether `request_stop` was called since `clear_stop`."""
+        return bool(self._stop[0])
+
+    @property
+    def n_past(self) -> int:
+        """Tokens in the cache."""
+        return len(self.tokens)
+
+    def clear(self) -> None:
+        """Empty the cache."""
+        llama_cpp.llama_memory_clear(self._memory, False)
+        self.tokens.clear()
+        self._synced = [0] * len(self._synced)
+
+    def prefill(self, tokens: Sequence[int], on_progress: Callable[[int, int], None] | None = None) -> int:
+        """Make the cache hold exactly `tokens`, decoding only what follows the longest common prefix.
+
+        Args:
+            tokens: Token ids, fewer than `n_ctx`.
+            on_progress: Called after each chunk with tokens done and tokens to do.
+
+        Returns:
+            Number of tokens that were in the cache already.
+
+        Raises:
+            ContextFullError: They do not fit.
+            Cancelled, DecodeError: The cache holds a prefix of `tokens`.
+        """
+        if len(tokens) >= self.n_ctx:
+            raise ContextFullError(
+                f"the prompt has {len(tokens) + 1} tokens and the context {self.n_ctx}; shorten it or use a larger -c"
+            )
+        reused = self._cut(_common_prefix(self.tokens, tokens))
+        todo = np.asarray(tokens[reused:], np.int32)
+        for start in range(0, len(todo), self._n_batch):
+            chunk = todo[start : start + self._n_batch]
+            self._batch.set_prompt(chunk, self.n_past)
+            self._decode()
+            self.tokens.extend(chunk.tolist())
+            self._synced[0] = self.n_past
+            if on_progress is not None:
+                on_progress(start + len(chunk), len(todo))
+        return reused
+
+    def verify(self, root: int, tree: DraftTree) -> NDArray[np.float32]:
+        """Decode the root and its draft. Follow with `commit`.
+
+        Args:
+            root: The last committed token.
+            tree: Draft of at most `room - 1` nodes.
+
+        Returns:
+            float32[1 + n, V], logits after the root and after each node: a view that the next decode overwrites.
+
+        Raises:
+            Cancelled, DecodeError: The cache is as it was before.
+        """
+        n = len(tree) + 1
+        assert n <= self.room, "the loop keeps drafts within the room"
+        assert not self._pending, "commit follows verify"
+        self._n_seq_used = self._batch.set_tree(root, tree, self.n_past)
+        for seq in range(1, self._n_seq_used):
+            if self._synced[seq] < self.n_past:
+                llama_cpp.llama_memory_seq_cp(self._memory, 0, seq, self._synced[seq], self.n_past)
+                self._synced[seq] = self.n_past
+        self._decode()
+        self._pending = n
+        return self._logits(n)
+
+    def commit(self, root: int, tree: DraftTree, path: Sequence[int]) -> None:
+        """Keep the root and the nodes of `path` of the tree just verified; drop everything else.
+
+        Args:
+            root: As given to `verify`.
+            tree: As given to `verify`.
+            path: Node indices from the root down.
+
+        Raises:
+            DecodeError: The model's memory cannot be rolled back; the cache is then empty.
+        """
+        assert self._pending == len(tree) + 1, "commit follows verify"
+        n_past, n_keep = self.n_past, self.n_past + 1 + len(path)
+        winner = int(self._batch.seq[path[-1] + 1, 0]) if path else 0
+        for seq in range(self._n_seq_used):
+            if seq != winner:
+                llama_cpp.llama_memory_seq_rm(self._memory, seq, n_past, -1)
+        kept = True
+        if len(path) < len(tree):
+            kept = llama_cpp.llama_memory_seq_rm(self._memory, winner, n_keep, -1)
+        self._pending = 0
+        if not kept:
+            self.clear()
+            raise DecodeError("the model's memory refused to drop rejected tokens; turn drafting off for this model")
+        if winner != 0:
+            llama_cpp.llama_memory_seq_cp(self._memory, winner, 0, n_past, n_keep)
+            self._synced[winner] = n_keep
+        self._synced[0] = n_keep
+        self.tokens.append(root)
+        self.tokens.extend(tree.token[list(path)].tolist())
+
+    @property
+    def room(self) -> int:
+        """Tokens that one more decode may hold: root and draft."""
+        return min(self.n_ctx - self.n_past, MAX_BUDGET)
+
+    def _cut(self, n: int) -> int:
+        """Shorten the cache to at most `n` tokens; returns its new length, 0 where memory cannot be cut.
+
+        Cells of a step that was verified but never committed go as well.
+        """
+        if n < self.n_past or self._pending:
+            self._pending = 0
+            if n > 0 and llama_cpp.llama_memory_seq_rm(self._memory, -1, n, -1):
+                del self.tokens[n:]
+                self._synced = [min(s, n) for s in self._synced]
+            else:
+                self.clear()
+        return self.n_past
+
+    def _decode(self) -> None:
+        assert self._ctx is not None, "the engine is closed"
+        if self._stop[0]:
+            raise Cancelled("stopped")
+        library.clear_log()
+        result = llama_cpp.llama_decode(self._ctx, self._batch.struct)
+        if result == 0:
+            return
+        # the library cleans up one sequence per token only, a tree needs all of them
+        if not llama_cpp.llama_memory_seq_rm(self._memory, -1, self.n_past, -1):
+            self.clear()
+        if result == DECODE_ABORTED:
+            raise Cancelled("stopped")
+        said = "; ".join(library.logged_errors()) or f"code {result}"
+        if result == DECODE_NO_ROOM:
+            raise ContextFullError(f"no room left in the context of {self.n_ctx} tokens")
+        raise DecodeError(f"llama.cpp could not decode: {said}")
+
+    def _logits(self, n: int) -> NDArray[np.float32]:
+        assert self._ctx is not None
+        pointer = llama_cpp.llama_get_logits(self._ctx)
+        address = ctypes.cast(pointer, ctypes.c_void_p).value
+        if not address:
+            raise DecodeError("the model gives no logits; it cannot write text")
+        if self._rows is None or address != self._rows_at:
+            # outputs are reserved for as many rows as there are sequences; one view per buffer, sliced per step
+            self._rows = np.ctypeslib.as_array(pointer, shape=(MAX_BUDGET, self.model.n_vocab))
+            self._rows_at = address
+        return self._rows[:n]
+
+
+def _common_prefix(a: Sequence[int], b: Sequence[int]) -> int:
+    n = min(len(a), len(b))
+    for i in range(n):
+        if a[i] != b[i]:
+            return i
+    return n
+
+
+def _wants_flash(model: Model, params: ModelParams) -> bool:
+    return model.gpu_layers != 0 or params.type_v.startswith("q")
+
+
+def _flash_type(model: Model, *, enabled: bool) -> int:
+    if not enabled:
+        return llama_cpp.LLAMA_FLASH_ATTN_TYPE_DISABLED
+    # on a GPU llama.cpp itself knows whether the backend has the kernels
+    return llama_cpp.LLAMA_FLASH_ATTN_TYPE_AUTO if model.gpu_layers else llama_cpp.LLAMA_FLASH_ATTN_TYPE_ENABLED

@@ -1,0 +1,69 @@
+"""The llama.cpp library: loaded once, kept silent, its log kept at hand for error messages."""
+
+import ctypes
+from collections import deque
+from functools import cache
+
+import llama_cpp
+
+LOG_LINES = 200
+LOG_ERROR = 3
+LOG_CONTINUED = 5
+
+_log: deque[tuple[int, str]] = deque(maxlen=LOG_LINES)
+_echo = False
+
+
+@llama_cpp.llama_log_callback
+def _on_log(level: int, text: bytes, _user_data: ctypes.c_void_p) -> None:
+    line = text.decode("utf-8", "replace")
+    if level == LOG_CONTINUED and _log:
+        last_level, last = _log.pop()
+        level, line = last_level, last + line
+    _log.append((level, line))
+    if _echo:
+        import sys
+
+        sys.stderr.write(text.decode("utf-8", "replace"))
+
+
+def load(*, echo_log: bool = False) -> None:
+    """Start the library and take over its log, which would otherwise go to stderr.
+
+    Args:
+        echo_log: Write the log to stderr as well (for `-v`).
+    """
+    global _echo
+    _echo = echo_log
+    _start()
+
+
+@cache
+def _start() -> None:
+    llama_cpp.llama_log_set(_on_log, ctypes.c_void_p(0))
+    llama_cpp.llama_backend_init()
+
+
+def clear_log() -> None:
+    """Forget what the library has said so far."""
+    _log.clear()
+
+
+def logged_errors() -> list[str]:
+    """Error lines that the library has written since `clear_log`, stripped."""
+    return [line.strip() for level, line in _log if level == LOG_ERROR and line.strip()]
+
+
+def version() -> str:
+    """Version of llama-cpp-python, which fixes that of llama.cpp."""
+    return llama_cpp.__version__
+
+
+def supports_gpu() -> bool:
+    """Whether this build of the library can offload layers."""
+    return bool(llama_cpp.llama_supports_gpu_offload())
+
+
+def system_info() -> str:
+    """CPU features and backends that the library was built with, as it prints them."""
+    return llama_cpp.llama_print_system_info().decode("utf-8", "replace").strip()

@@ -1,0 +1,275 @@
+"""A loaded model file: its vocabulary, its metadata and what kind of memory it has."""
+
+import ctypes
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import llama_cpp
+import numpy as np
+from numpy.typing import NDArray
+
+from racer_local.errors import Cancelled, ModelError, UsageError
+from racer_local.llama import devices, library
+from racer_local.settings import ModelParams
+
+GGUF_MAGIC = b"GGUF"
+MROPE_TYPES = (llama_cpp.LLAMA_ROPE_TYPE_MROPE, llama_cpp.LLAMA_ROPE_TYPE_VISION, llama_cpp.LLAMA_ROPE_TYPE_IMROPE)
+
+
+class Model:
+    """Owner of a `llama_model`. Close it after every context made from it.
+
+    Attributes:
+        path: The file.
+        n_vocab: Number of tokens.
+        n_ctx_train: Context length that the model was trained for.
+        gpu_layers: Layers asked to be offloaded: 0 when the build has no GPU support.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        params: ModelParams,
+        on_progress: Callable[[float], bool] | None = None,
+        *,
+        repack: bool = True,
+    ) -> None:
+        """Load a file.
+
+        Args:
+            path: A GGUF file; of a split model the first part.
+            params: How to load it.
+            on_progress: Called with 0..1; returning False gives up.
+            repack: Let llama.cpp rearrange weights for faster CPU kernels.
+
+        Raises:
+            ModelError: The file is missing, damaged or holds no model that can write text.
+            Cancelled: `on_progress` returned False.
+        """
+        self.path = path
+        self._handle: int | None = None
+        _check_file(path)
+        library.load()
+        self.gpu_layers = params.n_gpu_layers if library.supports_gpu() else 0
+        stopped = False
+
+        @llama_cpp.llama_progress_callback
+        def report(progress: float, _user_data: ctypes.c_void_p) -> bool:
+            nonlocal stopped
+            if on_progress is not None and not on_progress(progress):
+                stopped = True
+            return not stopped
+
+        mparams = llama_cpp.llama_model_default_params()
+        mparams.n_gpu_layers = self.gpu_layers
+        mparams.load_mode = llama_cpp.LLAMA_LOAD_MODE_MMAP if params.use_mmap else llama_cpp.LLAMA_LOAD_MODE_NONE
+        mparams.use_extra_bufts = repack
+        mparams.progress_callback = report
+        library.clear_log()
+        handle = llama_cpp.llama_model_load_from_file(os.fsencode(path), mparams)
+        if stopped:
+            if handle:
+                llama_cpp.llama_model_free(handle)
+            raise Cancelled("loading was stopped")
+        if not handle:
+            raise ModelError(_explain_load_failure(path))
+        self._handle = handle
+        vocab = llama_cpp.llama_model_get_vocab(handle)
+        assert vocab is not None
+        self._vocab = vocab
+        self.n_vocab = llama_cpp.llama_vocab_n_tokens(vocab)
+        self.n_ctx_train = llama_cpp.llama_model_n_ctx_train(handle)
+        self._pieces: dict[int, bytes] = {}
+        self._ends: dict[int, bool] = {}
+        try:
+            self._check_writes_text()
+        except ModelError:
+            self.close()
+            raise
+
+    @property
+    def handle(self) -> int:
+        """Pointer for llama.cpp calls."""
+        if self._handle is None:
+            raise UsageError("the model is closed")
+        return self._handle
+
+    @property
+    def vocab(self) -> int:
+        """Vocabulary pointer for llama.cpp calls."""
+        return self._vocab
+
+    def close(self) -> None:
+        """Free the model. Closing twice is allowed."""
+        if self._handle is not None:
+            llama_cpp.llama_model_free(self._handle)
+            self._handle = None
+
+    def _check_writes_text(self) -> None:
+        arch = self.meta("general.architecture") or "?"
+        name = self.path.name
+        if self.n_vocab <= 0 or llama_cpp.llama_vocab_type(self._vocab) == llama_cpp.LLAMA_VOCAB_TYPE_NONE:
+            raise ModelError(f"{name} has no vocabulary, so it cannot read or write text; choose another model")
+        if llama_cpp.llama_model_has_encoder(self.handle):
+            raise ModelError(f"{name} is an encoder-decoder model ({arch}); choose a text generation model")
+        if llama_cpp.llama_model_is_diffusion(self.handle):
+            raise ModelError(f"{name} is a diffusion model ({arch}), which does not write token by token")
+        causal = self.meta(f"{arch}.attention.causal")
+        pooling = self.meta(f"{arch}.pooling_type")
+        if causal == "false" or pooling not in (None, "0"):
+            raise ModelError(f"{name} is an embedding model ({arch}); choose a text generation model")
+
+    # metadata
+
+    def meta(self, key: str) -> str | None:
+        """Value of a metadata key as text, None if the file has none; arrays cannot be asked for."""
+        size = 1024
+        while True:
+            buffer = ctypes.create_string_buffer(size)
+            n = llama_cpp.llama_model_meta_val_str(self.handle, key.encode(), buffer, size)
+            if n < 0:
+                return None
+            if n < size:
+                return buffer.value.decode("utf-8", "replace")
+            size = n + 1
+
+    @property
+    def description(self) -> str:
+        """Architecture, size and file type in a few words."""
+        buffer = ctypes.create_string_buffer(256)
+        llama_cpp.llama_model_desc(self.handle, buffer, 256)
+        return buffer.value.decode("utf-8", "replace")
+
+    @property
+    def file_bytes(self) -> int:
+        """Size of all tensors in bytes."""
+        return llama_cpp.llama_model_size(self.handle)
+
+    @property
+    def n_layers(self) -> int:
+        """Number of layers."""
+        return llama_cpp.llama_model_n_layer(self.handle)
+
+    @property
+    def chat_template(self) -> str | None:
+        """The file's own chat template."""
+        template = llama_cpp.llama_model_chat_template(self.handle, None)
+        return template.decode("utf-8", "replace") if template else None
+
+    @property
+    def is_recurrent(self) -> bool:
+        """Whether part or all of the memory is a running state that forgets single tokens only with snapshots."""
+        return bool(llama_cpp.llama_model_is_recurrent(self.handle) or llama_cpp.llama_model_is_hybrid(self.handle))
+
+    @property
+    def is_mrope(self) -> bool:
+        """Whether positions have several axes."""
+        return llama_cpp.llama_model_rope_type(self.handle) in MROPE_TYPES
+
+    @property
+    def sliding_window(self) -> int:
+        """Length of the attention window in tokens, 0 for none."""
+        return llama_cpp.llama_model_n_swa(self.handle)
+
+    @property
+    def device(self) -> str:
+        """Where the layers are, for people."""
+        if self.gpu_layers == 0:
+            return "CPU"
+        names = devices.gpu_names()
+        layers = self.n_layers + 1 if self.gpu_layers < 0 else min(self.gpu_layers, self.n_layers + 1)
+        return f"{', '.join(names) or 'GPU'}: {layers}/{self.n_layers + 1} layers"
+
+    # vocabulary
+
+    def tokenize(self, text: str, *, add_special: bool, parse_special: bool = True) -> NDArray[np.int32]:
+        """Token ids of a text, int32[n].
+
+        Args:
+            text: Any text.
+            add_special: Add begin-of-text where the model asks for it.
+            parse_special: Read control tokens written out in the text as such.
+        """
+        data = text.encode("utf-8", "replace")
+        room = len(data) + 8
+        while True:
+            out = np.empty(room, np.int32)
+            pointer = out.ctypes.data_as(ctypes.POINTER(ctypes.c_int32))
+            n = llama_cpp.llama_tokenize(self._vocab, data, len(data), pointer, room, add_special, parse_special)
+            if n >= 0:
+                return out[:n].copy()
+            room = -n
+
+    def piece(self, token: int) -> bytes:
+        """Bytes that a token adds to the text; empty for control tokens. May be part of a character."""
+        known = self._pieces.get(token)
+        if known is None:
+            known = self._pieces[token] = self._render(token, special=False)
+        return known
+
+    def written(self, token: int) -> str:
+        """A token as it is written out, control tokens included."""
+        return self._render(token, special=True).decode("utf-8", "replace") if token >= 0 else ""
+
+    def _render(self, token: int, *, special: bool) -> bytes:
+        size = 64
+        while True:
+            buffer = ctypes.create_string_buffer(size)
+            n = llama_cpp.llama_token_to_piece(self._vocab, token, buffer, size, 0, special)
+            if n >= 0:
+                return buffer.raw[:n]
+            size = -n
+
+    def is_end(self, token: int) -> bool:
+        """Whether a token ends an answer; a model may have several."""
+        known = self._ends.get(token)
+        if known is None:
+            known = self._ends[token] = bool(llama_cpp.llama_vocab_is_eog(self._vocab, token))
+        return known
+
+    @property
+    def bos(self) -> int:
+        """Begin-of-text token, -1 if there is none."""
+        return llama_cpp.llama_vocab_bos(self._vocab)
+
+    @property
+    def eos(self) -> int:
+        """End-of-text token, -1 if there is none."""
+        return llama_cpp.llama_vocab_eos(self._vocab)
+
+
+def _check_file(path: Path) -> None:
+    """Raise ModelError for what can be said of a file without the library."""
+    if not path.exists():
+        raise ModelError(f"no such file: {path}")
+    if path.is_dir():
+        found = sorted(p.name for p in path.glob("*.gguf"))
+        hint = f"it holds {', '.join(found[:3])}; name one of them" if found else "name a GGUF file"
+        raise ModelError(f"{path} is a directory: {hint}")
+    try:
+        with path.open("rb") as file:
+            magic = file.read(4)
+    except OSError as error:
+        raise ModelError(f"cannot read {path}: {error.strerror}") from error
+    if not magic:
+        raise ModelError(f"{path} is empty; download it again")
+    if magic != GGUF_MAGIC:
+        looks = "a web page" if magic.lstrip()[:1] == b"<" else "something else"
+        raise ModelError(f"{path} is not a GGUF file but {looks}; download the model's .gguf file")
+
+
+def _explain_load_failure(path: Path) -> str:
+    said = library.logged_errors()
+    detail = next(
+        (line for line in said if "error" in line or "failed" in line), said[0] if said else "no reason given"
+    )
+    detail = detail.split(": ", 1)[-1] if detail.startswith(("llama_", "gguf_")) else detail
+    text = " ".join(said)
+    if "not within the file bounds" in text or "failed to read" in text or "unexpectedly reached end" in text:
+        return f"{path} is truncated or damaged; download it again ({detail})"
+    if "missing tensor" in text or "n_tensors = 0" in text:
+        return f"{path} holds no weights for text generation, perhaps only a vocabulary ({detail})"
+    if "unknown model architecture" in text:
+        return f"{path}: this llama.cpp ({library.version()}) does not know its architecture; update it ({detail})"
+    return f"cannot load {path}: {detail}"

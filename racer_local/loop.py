@@ -1,0 +1,260 @@
+"""The method: propose a draft, verify it in one decode, keep what the model itself would have said, learn, repeat."""
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from racer_local.drafting.cost import PlainTime
+from racer_local.drafting.drafter import Drafter
+from racer_local.drafting.successors import RowScan
+from racer_local.errors import Cancelled, DecodeError, RacerError
+from racer_local.kernels.verify import walk_greedy
+from racer_local.llama.text import TextStream
+from racer_local.records import ROOT, DraftTree, Source, Step, Token
+from racer_local.settings import MAX_BUDGET
+from racer_local.stats import GenerationStats
+
+
+class Verifier(Protocol):
+    """A model with a cache, as `llama.engine.Engine` is one."""
+
+    @property
+    def room(self) -> int:
+        """Tokens that one more decode may hold."""
+        ...
+
+    @property
+    def n_past(self) -> int:
+        """Tokens in the cache."""
+        ...
+
+    def prefill(self, tokens: Sequence[int], on_progress: Callable[[int, int], None] | None = None) -> int:
+        """Make the cache hold exactly `tokens`; returns how many it held already."""
+        ...
+
+    def verify(self, root: int, tree: DraftTree) -> NDArray[np.float32]:
+        """Logits after the root and after each node, float32[1 + n, V]."""
+        ...
+
+    def commit(self, root: int, tree: DraftTree, path: Sequence[int]) -> None:
+        """Keep the root and the nodes of `path`, drop the rest."""
+        ...
+
+
+class Picker(Protocol):
+    """A sampler with its own state, as `llama.sampling.Sampler` is one."""
+
+    def pick(self, row: NDArray[np.float32]) -> int:
+        """Pick the token after a node from its logits, float32[V]."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """What an answer is made with.
+
+    Attributes:
+        model: Verifies drafts.
+        drafter: Makes them.
+        text: Releases tokens.
+        picker: Picks tokens; None follows the arg-max.
+        is_end: Whether a token ends the answer.
+        scan: Scratch for the rows of a step.
+        plain: Yardstick of the speed-up, kept current by the loop.
+        stop_asked: Whether the user wants the answer to end now.
+    """
+
+    model: Verifier
+    drafter: Drafter
+    text: TextStream
+    picker: Picker | None
+    is_end: Callable[[int], bool]
+    scan: RowScan
+    plain: PlainTime
+    stop_asked: Callable[[], bool] = lambda: False
+
+
+class Loop:
+    """One answer in the making. Build it, then iterate over `steps()`.
+
+    Between two steps everything is consistent: cache, drafter and statistics know exactly the committed tokens.
+
+    Attributes:
+        stats: Running totals.
+    """
+
+    def __init__(self, parts: Parts, max_tokens: int | None) -> None:
+        """Prepare an answer of at most `max_tokens` tokens; None goes on to an end token or the context's end."""
+        self._parts = parts
+        self._max_tokens = max_tokens
+        self._n_picked = 0
+        self._picks = np.zeros(MAX_BUDGET, np.int32)
+        self._path = np.zeros(MAX_BUDGET, np.int32)
+        self.stats = GenerationStats()
+
+    def steps(self, prompt: Sequence[int], on_prefill: Callable[[int, int], None] | None = None) -> Iterator[Step]:
+        """Answer a prompt of at least one token; the last step has a finish reason.
+
+        Args:
+            prompt: Token ids.
+            on_prefill: Called during prefill with tokens done and tokens to do.
+
+        Raises:
+            ContextFullError: The prompt does not fit.
+            DecodeError: The model failed. Steps given before stand.
+        """
+        assert len(prompt) > 0, "a prompt has at least one token"
+        parts, stats, started = self._parts, self.stats, time.perf_counter()
+        stats.prompt_tokens = len(prompt)
+        try:
+            # the prompt's last token is the first root: the first step decodes it together with a draft
+            stats.cached_n = parts.model.prefill(prompt[:-1], on_prefill)
+            parts.drafter.begin(prompt)
+            stats.prompt_s = time.perf_counter() - started
+            root = int(prompt[-1])
+            while not parts.stop_asked():
+                if self._max_tokens == 0:
+                    yield self._last("length")
+                    return
+                step, root = self._step(root)
+                yield step
+                if step.finish_reason:
+                    return
+        except Cancelled:
+            pass
+        except RacerError:
+            held = self._last(None)
+            if held.tokens:
+                yield held
+            raise
+        yield self._last("cancelled")
+
+    def _step(self, root: int) -> tuple[Step, int]:
+        """Propose, verify, cut, commit, learn. Returns the step and the next root."""
+        parts, n_past, t0 = self._parts, self._parts.model.n_past, time.perf_counter()
+        tree = parts.drafter.propose(self._limit())
+        t1 = time.perf_counter()
+        rows = parts.model.verify(root, tree)
+        t2 = time.perf_counter()
+        picks, path = self._walk(rows, tree)
+        picks, released, finish = self._cut(picks, path, tree)
+        path = path[: len(picks)]
+        t3 = time.perf_counter()
+        parts.model.commit(root, tree, path)
+        parts.drafter.learn(root, tree, parts.scan, path, picks)
+        t4 = time.perf_counter()
+        if finish is None and parts.model.room == 0:
+            finish = "context"
+        if finish:
+            released += parts.text.finish()
+        self._count(n_past, tree, path, released, (t0, t1, t2, t3, t4))
+        step = Step(
+            text="".join(t.text for t in released),
+            tokens=tuple(released),
+            tree=tree,
+            path=tuple(path),
+            n_committed=len(picks),
+            stats=self.stats.snapshot(),
+            finish_reason=finish,
+            note=parts.drafter.note,
+        )
+        return step, picks[-1] if picks else root
+
+    def _limit(self) -> int:
+        """Nodes that a draft may have: the cache must hold root and draft, and the last token needs no draft."""
+        if self._max_tokens is not None and self._max_tokens - self._n_picked <= 1:
+            return 0
+        return self._parts.model.room - 1
+
+    def _walk(self, rows: NDArray[np.float32], tree: DraftTree) -> tuple[list[int], list[int]]:
+        """Pick one token per visited node, from the root down, as long as the draft holds what was picked.
+
+        Returns:
+            Picked tokens in order, and the accepted nodes: node i holds pick i, the last pick is in no draft.
+        """
+        parts = self._parts
+        parts.scan.read(rows)
+        if parts.scan.ids[0, 0] < 0:
+            raise DecodeError("the model's logits are not numbers; the file may be damaged")
+        if parts.picker is None:
+            n = walk_greedy(parts.scan.ids, tree.token, tree.parent, self._picks, self._path)
+            return self._picks[:n].tolist(), self._path[: n - 1].tolist()
+        children = {
+            (parent, token): node
+            for node, (parent, token) in enumerate(zip(tree.parent.tolist(), tree.token.tolist(), strict=True))
+        }
+        picks: list[int] = []
+        path: list[int] = []
+        node: int | None = ROOT
+        while node is not None:
+            picks.append(parts.picker.pick(rows[node + 1]))
+            if parts.is_end(picks[-1]):
+                break
+            node = children.get((node, picks[-1]))
+            if node is not None:
+                path.append(node)
+        return picks, path
+
+    def _cut(self, picks: list[int], path: list[int], tree: DraftTree) -> tuple[list[int], list[Token], str | None]:
+        """Pass picked tokens one at a time through end token, stop string and bound; what follows is dropped.
+
+        Returns:
+            The tokens that stand, an end token not among them; those that are released; the finish reason, if any.
+        """
+        parts, step = self._parts, self.stats.steps + 1
+        released: list[Token] = []
+        for i, pick in enumerate(picks):
+            if parts.is_end(pick):
+                return picks[:i], released, "stop"
+            node = path[i] if i < len(path) else None
+            released += parts.text.push(
+                Token(pick, "", Source.MODEL, 0, 0, step)
+                if node is None
+                else Token(
+                    pick, "", Source(int(tree.source[node])), int(tree.match_len[node]), int(tree.depth[node]), step
+                )
+            )
+            self._n_picked += 1
+            if parts.text.stopped:
+                return picks[: i + 1], released, "stop"
+            if self._n_picked == self._max_tokens:
+                return picks[: i + 1], released, "length"
+        return picks, released, None
+
+    def _count(
+        self, n_past: int, tree: DraftTree, path: list[int], released: list[Token], times: tuple[float, ...]
+    ) -> None:
+        stats, (t0, t1, t2, t3, t4) = self.stats, times
+        stats.steps += 1
+        stats.propose_s += t1 - t0
+        stats.decode_s += t2 - t1
+        stats.verify_s += t3 - t2
+        stats.commit_s += t4 - t3
+        stats.predicted_s += t4 - t0
+        if len(tree):
+            stats.drafts += 1
+            stats.draft_n += len(tree)
+            stats.accepted_hist[len(path)] += 1
+        else:
+            self._parts.plain.add(n_past, t4 - t0)
+        stats.plain_s = self._parts.plain.at(n_past)
+        stats.count(released)
+
+    def _last(self, finish: str | None) -> Step:
+        """A step without a decode: what was held back, and why the answer ends."""
+        released = tuple(self._parts.text.finish())
+        self.stats.count(released)
+        return Step(
+            text="".join(t.text for t in released),
+            tokens=released,
+            tree=DraftTree.empty(),
+            path=(),
+            n_committed=0,
+            stats=self.stats.snapshot(),
+            finish_reason=finish,
+            note=self._parts.drafter.note,
+        )

