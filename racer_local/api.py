@@ -3,7 +3,7 @@
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -13,7 +13,7 @@ import numpy as np
 
 from racer_local import registry
 from racer_local.drafting.cost import PlainTime
-from racer_local.drafting.drafter import Drafter, Memory, fit_to_mode, make_drafter
+from racer_local.drafting.drafter import SWITCHED_OFF, Drafter, Memory, make_drafter
 from racer_local.drafting.successors import RowScan
 from racer_local.errors import UsageError
 from racer_local.kernels.warmup import warm_up
@@ -24,11 +24,13 @@ from racer_local.llama.model import Model
 from racer_local.llama.sampling import Sampler
 from racer_local.llama.text import TextStream
 from racer_local.loop import Loop, Parts
-from racer_local.records import Completion, DraftMode, Step, Token
+from racer_local.records import Completion, Step, Token
 from racer_local.settings import DraftConfig, ModelParams, SamplingParams, from_options
 
 OPENAI_FINISH = {"stop": "stop", "length": "length", "context": "length", "cancelled": "stop"}
 """Finish reasons in the words of OpenAI's interface, which knows fewer."""
+
+BUSY = "this Racer is answering already; end that answer first"
 
 
 class Racer:
@@ -136,7 +138,7 @@ class Racer:
         draft: DraftConfig | str | None = None,
         on_prefill: Callable[[int, int], None] | None = None,
         **options: Any,
-    ) -> Iterator[Step]:
+    ) -> Generator[Step]:
         """Complete a prompt step by step; the last step has a finish reason.
 
         Args:
@@ -159,6 +161,9 @@ class Racer:
         stops = _stop_strings(stop)
         if max_tokens is not None and (not isinstance(max_tokens, int) or max_tokens < 0):
             raise UsageError(f"max_tokens must be a whole number, 0 or more, not {max_tokens!r}")
+        if self._busy.locked():
+            raise UsageError(BUSY)
+        engine.clear_stop()
         return self._run(engine, tokens, params, config, stops, max_tokens, on_prefill)
 
     def generate(self, prompt: str | Sequence[int], **options: Any) -> Completion:
@@ -167,7 +172,7 @@ class Racer:
 
     # messages in, an answer out
 
-    def stream_chat(self, messages: Sequence[Message], **options: Any) -> Iterator[Step]:
+    def stream_chat(self, messages: Sequence[Message], **options: Any) -> Generator[Step]:
         """Answer a conversation step by step; takes the options of `stream`."""
         return self.stream(self.chat_format.prompt(messages).tolist(), **options)
 
@@ -209,9 +214,15 @@ class Racer:
 
     # inside
 
-    def drafting(self, draft: DraftConfig | str | None = None) -> tuple[DraftConfig, DraftMode]:
-        """The configuration that a call would draft with, and the model's mode."""
-        return fit_to_mode(_draft_config(draft, self.draft), self.mode), self.mode
+    def drafting(self, draft: DraftConfig | str | None = None) -> dict[str, Any]:
+        """How an answer would be drafted: `policy`, `mode` (tree, chain or off), `reason` and `budget`."""
+        config = _draft_config(draft, self.draft)
+        mode, reason = self.mode.name, self.mode.reason
+        if config.policy == "off":
+            mode, reason = "off", SWITCHED_OFF
+        elif mode == "tree" and (config.chain or config.policy == "lookup"):
+            mode, reason = "chain", "a single path is drafted as configured"
+        return {"policy": config.policy, "mode": mode, "reason": reason, "budget": config.budget}
 
     def _tokens(self, prompt: str | Sequence[int]) -> list[int]:
         if isinstance(prompt, str):
@@ -233,12 +244,11 @@ class Racer:
         stop: tuple[str, ...],
         max_tokens: int | None,
         on_prefill: Callable[[int, int], None] | None,
-    ) -> Iterator[Step]:
+    ) -> Generator[Step]:
         if not self._busy.acquire(blocking=False):
-            raise UsageError("this Racer is answering already; end that answer first")
+            raise UsageError(BUSY)
         sampler = None
         try:
-            engine.clear_stop()
             if not params.is_argmax:
                 sampler = Sampler(self.model, params)
                 sampler.start(np.asarray(tokens, np.int32))
@@ -271,7 +281,7 @@ class Racer:
         return self._drafters[config]
 
 
-def collect(steps: Iterator[Step]) -> Completion:
+def collect(steps: Iterable[Step]) -> Completion:
     """Put the steps of an answer together."""
     tokens: list[Token] = []
     last: Step | None = None
@@ -283,7 +293,7 @@ def collect(steps: Iterator[Step]) -> Completion:
     return Completion("".join(t.text for t in tokens), tuple(tokens), last.finish_reason, last.stats)
 
 
-def _chunks(head: dict[str, Any], steps: Iterator[Step]) -> Iterator[dict[str, Any]]:
+def _chunks(head: dict[str, Any], steps: Iterable[Step]) -> Iterator[dict[str, Any]]:
     def chunk(delta: dict[str, str], finish: str | None) -> dict[str, Any]:
         choice = {"index": 0, "delta": delta, "finish_reason": finish}
         return {**head, "object": "chat.completion.chunk", "choices": [choice]}

@@ -1,7 +1,7 @@
 """The method: propose a draft, verify it in one decode, keep what the model itself would have said, learn, repeat."""
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -16,7 +16,9 @@ from racer_local.kernels.verify import walk_greedy
 from racer_local.llama.text import TextStream
 from racer_local.records import ROOT, DraftTree, Source, Step, Token
 from racer_local.settings import MAX_BUDGET
-from racer_local.stats import GenerationStats
+from racer_local.stats import N_SOURCES, GenerationStats
+
+SOURCES = tuple(Source(bits) for bits in range(N_SOURCES))
 
 
 class Verifier(Protocol):
@@ -92,11 +94,13 @@ class Loop:
         self._parts = parts
         self._max_tokens = max_tokens
         self._n_picked = 0
+        self._unaccounted = 0.0
+        """Time that a step spent after its statistics were closed; the next one's propose pays for it."""
         self._picks = np.zeros(MAX_BUDGET, np.int32)
         self._path = np.zeros(MAX_BUDGET, np.int32)
         self.stats = GenerationStats()
 
-    def steps(self, prompt: Sequence[int], on_prefill: Callable[[int, int], None] | None = None) -> Iterator[Step]:
+    def steps(self, prompt: Sequence[int], on_prefill: Callable[[int, int], None] | None = None) -> Generator[Step]:
         """Answer a prompt of at least one token; the last step has a finish reason.
 
         Args:
@@ -135,7 +139,7 @@ class Loop:
 
     def _step(self, root: int) -> tuple[Step, int]:
         """Propose, verify, cut, commit, learn. Returns the step and the next root."""
-        parts, n_past, t0 = self._parts, self._parts.model.n_past, time.perf_counter()
+        parts, n_past, t0 = self._parts, self._parts.model.n_past, time.perf_counter() - self._unaccounted
         tree = parts.drafter.propose(self._limit())
         t1 = time.perf_counter()
         rows = parts.model.verify(root, tree)
@@ -162,6 +166,7 @@ class Loop:
             finish_reason=finish,
             note=parts.drafter.note,
         )
+        self._unaccounted = time.perf_counter() - t4
         return step, picks[-1] if picks else root
 
     def _limit(self) -> int:
@@ -178,11 +183,12 @@ class Loop:
         """
         parts = self._parts
         parts.scan.read(rows)
-        if parts.scan.ids[0, 0] < 0:
-            raise DecodeError("the model's logits are not numbers; the file may be damaged")
+        self._check_numbers([ROOT])
         if parts.picker is None:
             n = walk_greedy(parts.scan.ids, tree.token, tree.parent, self._picks, self._path)
-            return self._picks[:n].tolist(), self._path[: n - 1].tolist()
+            path = self._path[: n - 1].tolist()
+            self._check_numbers(path)
+            return self._picks[:n].tolist(), path
         children = {
             (parent, token): node
             for node, (parent, token) in enumerate(zip(tree.parent.tolist(), tree.token.tolist(), strict=True))
@@ -191,6 +197,7 @@ class Loop:
         path: list[int] = []
         node: int | None = ROOT
         while node is not None:
+            self._check_numbers([node])
             picks.append(parts.picker.pick(rows[node + 1]))
             if parts.is_end(picks[-1]):
                 break
@@ -198,6 +205,11 @@ class Loop:
             if node is not None:
                 path.append(node)
         return picks, path
+
+    def _check_numbers(self, nodes: Sequence[int]) -> None:
+        for node in nodes:
+            if self._parts.scan.ids[node + 1, 0] < 0:
+                raise DecodeError("the model's logits are not numbers; the file may be damaged")
 
     def _cut(self, picks: list[int], path: list[int], tree: DraftTree) -> tuple[list[int], list[Token], str | None]:
         """Pass picked tokens one at a time through end token, stop string and bound; what follows is dropped.
@@ -210,14 +222,12 @@ class Loop:
         for i, pick in enumerate(picks):
             if parts.is_end(pick):
                 return picks[:i], released, "stop"
-            node = path[i] if i < len(path) else None
-            released += parts.text.push(
-                Token(pick, "", Source.MODEL, 0, 0, step)
-                if node is None
-                else Token(
-                    pick, "", Source(int(tree.source[node])), int(tree.match_len[node]), int(tree.depth[node]), step
-                )
-            )
+            if i < len(path):
+                node = path[i]
+                token = Token(pick, "", SOURCES[tree.source[node]], int(tree.match_len[node]), i + 1, step)
+            else:
+                token = Token(pick, "", Source.MODEL, 0, 0, step)
+            released += parts.text.push(token)
             self._n_picked += 1
             if parts.text.stopped:
                 return picks[: i + 1], released, "stop"

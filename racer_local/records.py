@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from enum import IntFlag
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -95,8 +95,7 @@ class DraftTree:
         return bool(np.array_equal(self.parent, np.arange(len(self), dtype=np.int32) - 1))
 
 
-@dataclass(frozen=True, slots=True)
-class Token:
+class Token(NamedTuple):
     """One token of an answer as it reached the user.
 
     Attributes:
@@ -127,7 +126,7 @@ class Step:
 
     Attributes:
         text: Text released by this step: the texts of `tokens` joined.
-        tokens: Tokens released. Those of a possible stop string or half a character wait for a later step.
+        tokens: Tokens released. Those of a possible stop string wait for a later step; half a character is no text yet.
         tree: The draft that was verified.
         path: Accepted nodes of `tree`, from the root down.
         n_committed: Tokens that this decode decided, released or not; at least 1.

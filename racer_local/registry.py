@@ -63,13 +63,18 @@ def model_dirs() -> list[Path]:
 def locate(entry: Entry) -> Path | None:
     """The file of an entry, None if it is not on this machine."""
     if entry.package is not None:
-        spec = importlib.util.find_spec(entry.package)
+        try:
+            spec = importlib.util.find_spec(entry.package)
+        except (ModuleNotFoundError, ValueError):  # a parent that is missing, or no name of a package
+            spec = None
         roots = [Path(p) for p in spec.submodule_search_locations or []] if spec else []
     else:
         roots = model_dirs()
     for root in roots:
         for pattern in entry.files:
-            for path in sorted(root.glob(pattern)) + sorted(root.glob(f"**/{pattern}")):
+            # the current directory may be the root of everything: only the model directories are searched through
+            deep = sorted(root.glob(f"**/{pattern}")) if root != Path.cwd() else []
+            for path in sorted(root.glob(pattern)) + deep:
                 if path.is_file():
                     return path
     return None
@@ -93,7 +98,7 @@ def find_model(model: str | Path | None) -> Path:
             raise ModelError(HOW_TO_GET_ONE)
         return path
     as_path = Path(model).expanduser()
-    if model in known and not as_path.exists():
+    if model in known and not as_path.is_file():
         entry = known[model]
         path = locate(entry)
         if path is None:
@@ -129,6 +134,8 @@ def _entry(file: Path, name: str, fields: object) -> Entry:
     files = fields.get("files")
     if not isinstance(files, list) or not files or not all(isinstance(f, str) for f in files):
         raise UsageError(f"{file}: models.{name} needs 'files', a list of file patterns")
+    if any(not f or Path(f).expanduser().is_absolute() for f in files):
+        raise UsageError(f"{file}: models.{name}.files are patterns below 'directories'; for one file give its path")
     for key in ("description", "package", "needs"):
         if not isinstance(fields.get(key, ""), str):
             raise UsageError(f"{file}: models.{name}.{key} must be text")

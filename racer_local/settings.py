@@ -25,14 +25,17 @@ def _check(name: str, value: Any, kind: type, low: float, high: float, *, option
     """Raise UsageError unless `value` is a `kind` (int passes for float) within [low, high]."""
     if value is None and optional:
         return
-    number = isinstance(value, (int, float)) and not isinstance(value, bool)
-    if not number or (kind is int and not isinstance(value, int)) or math.isnan(value):
+    allowed = (int,) if kind is int else (int, float)
+    if isinstance(value, bool) or not isinstance(value, allowed) or value != value:
         what = "a whole number" if kind is int else "a number"
         raise UsageError(f"{name} must be {what}, not {value!r}")
     if not low <= value <= high:
-        if high == math.inf:
-            raise UsageError(f"{name} must be {low:g} or more, not {value:g}")
-        raise UsageError(f"{name} must lie between {low:g} and {high:g}, not {value:g}")
+        raise UsageError(f"{name} must lie between {low} and {high}, not {value}")
+
+
+def _check_switch(name: str, value: Any, *, optional: bool = False) -> None:
+    if not (isinstance(value, bool) or (optional and value is None)):
+        raise UsageError(f"{name} must be true or false, not {value!r}")
 
 
 def _check_choice(name: str, value: Any, choices: tuple[str, ...]) -> None:
@@ -84,6 +87,8 @@ class ModelParams:
         _check("n_gpu_layers", self.n_gpu_layers, int, -1, 10_000)
         _check("n_threads", self.n_threads, int, 1, 512, optional=True)
         _check("n_batch", self.n_batch, int, MAX_BUDGET, 65536)
+        _check_switch("flash_attn", self.flash_attn, optional=True)
+        _check_switch("use_mmap", self.use_mmap)
         _check_choice("type_k", self.type_k, KV_TYPES)
         _check_choice("type_v", self.type_v, KV_TYPES)
         if self.type_v.startswith("q") and self.flash_attn is False:
@@ -143,6 +148,8 @@ class SamplingParams:
         _check("mirostat_tau", self.mirostat_tau, float, 0, 100)
         _check("mirostat_eta", self.mirostat_eta, float, 0, 1)
         _check("seed", self.seed, int, 0, 2**32 - 2, optional=True)
+        if not isinstance(self.logit_bias, Mapping):
+            raise UsageError(f"logit_bias must map token ids to numbers, not {self.logit_bias!r}")
         for token, bias in self.logit_bias.items():
             _check("logit_bias token", token, int, 0, 2**31 - 1)
             _check("logit_bias value", bias, float, -math.inf, 1e9)
@@ -190,8 +197,9 @@ class DraftConfig:
     def __post_init__(self) -> None:
         _check_choice("draft policy", self.policy, POLICIES)
         _check("draft budget", self.budget, int, 1, MAX_BUDGET)
+        _check_switch("chain", self.chain)
         _check("max_ngram", self.max_ngram, int, 2, MAX_NGRAM)
-        _check("min_match", self.min_match, int, 1, self.max_ngram)
+        _check("min_match", self.min_match, int, 1, self.max_ngram - 1)
         _check("breadth", self.breadth, int, 1, 32)
         _check("max_nodes", self.max_nodes, int, MIN_AUTOMATON_NODES, 2**28, optional=True)
         _check("lookup_ngram", self.lookup_ngram, int, 1, MAX_NGRAM)

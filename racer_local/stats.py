@@ -1,12 +1,14 @@
 """The counters of one answer and the one definition of every rate made from them."""
 
-from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields
 from typing import Any
 
-from racer_local.records import Token
+from racer_local.records import Source, Token
+from racer_local.settings import MAX_BUDGET
 
+N_SOURCES = 8
+"""Combinations of the bits of `Source`."""
 MIN_PLAIN_STEPS = 3
 """Single-token steps that must have been timed before a speed-up is claimed."""
 
@@ -30,8 +32,8 @@ class GenerationStats:
         draft_n_accepted: Drafted nodes that became answer tokens.
         propose_s, decode_s, verify_s, commit_s: Parts of `predicted_s`.
         plain_s: Time of one step without a draft at this context; None until enough were timed.
-        by_source: Answer tokens by label of their source; adds up to `predicted_n`.
-        accepted_hist: Steps with a draft by the number of their accepted nodes.
+        source_counts: Answer tokens by the bits of their `Source`; adds up to `predicted_n`.
+        accepted_hist: Steps with a draft, by the number of their accepted nodes.
     """
 
     prompt_tokens: int = 0
@@ -48,19 +50,34 @@ class GenerationStats:
     verify_s: float = 0.0
     commit_s: float = 0.0
     plain_s: float | None = None
-    by_source: Counter[str] = field(default_factory=Counter)
-    accepted_hist: Counter[int] = field(default_factory=Counter)
+    source_counts: list[int] = field(default_factory=lambda: [0] * N_SOURCES)
+    accepted_hist: list[int] = field(default_factory=lambda: [0] * MAX_BUDGET)
 
     def count(self, tokens: Iterable[Token]) -> None:
         """Count tokens that reached the user."""
         for token in tokens:
             self.predicted_n += 1
             self.draft_n_accepted += token.drafted
-            self.by_source[token.source.label] += 1
+            self.source_counts[token.source] += 1
 
     def snapshot(self) -> "GenerationStats":
         """A copy that later steps do not change."""
-        return replace(self, by_source=Counter(self.by_source), accepted_hist=Counter(self.accepted_hist))
+        other = object.__new__(GenerationStats)  # a step takes one: copy.copy costs several times as much
+        for name in _FIELDS:
+            setattr(other, name, getattr(self, name))
+        other.source_counts = self.source_counts.copy()
+        other.accepted_hist = self.accepted_hist.copy()
+        return other
+
+    @property
+    def by_source(self) -> dict[str, int]:
+        """Answer tokens by label of their source, those that occur; adds up to `predicted_n`."""
+        out: dict[str, int] = {}
+        for bits, n in enumerate(self.source_counts):
+            if n:
+                label = Source(bits).label
+                out[label] = out.get(label, 0) + n
+        return out
 
     @property
     def prompt_n(self) -> int:
@@ -127,6 +144,9 @@ class GenerationStats:
                 "rejected_prediction_tokens": self.draft_n - self.draft_n_accepted,
             },
         }
+
+
+_FIELDS = tuple(f.name for f in fields(GenerationStats))
 
 
 def _rounded(value: float | None) -> float | None:

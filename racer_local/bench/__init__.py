@@ -1,0 +1,1 @@
+"""racer-bench: what drafting costs and brings on this machine."""

@@ -35,7 +35,7 @@ class Automaton:
 
     def seek(self, context: NDArray[np.int32]) -> None:
         """Put the window at the end of a context, int32[m], without learning it."""
-        trie.seek(self.nodes, self.buckets, self.active, context[-self.max_ngram :])
+        trie.seek(self.nodes, self.buckets, self.state, self.active, context[-self.max_ngram :])
 
     @property
     def n_nodes(self) -> int:

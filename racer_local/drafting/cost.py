@@ -5,7 +5,7 @@ from statistics import median
 
 from racer_local.stats import MIN_PLAIN_STEPS
 
-REMEMBERED = 64
+REMEMBERED = 24
 NEAR = 256
 """Contexts this close, in tokens, count as equally long; further on, a quarter of the context does."""
 

@@ -17,6 +17,10 @@ from racer_local.kernels import draft as kernels
 from racer_local.records import DraftMode, DraftTree, Source
 from racer_local.settings import MAX_BUDGET, DraftConfig
 
+_NO_BELIEF = np.full(MAX_BUDGET, np.nan, np.float32)
+_NO_BELIEF.flags.writeable = False
+SWITCHED_OFF = "drafting is switched off"
+
 
 class Drafter(Protocol):
     """What the loop asks of a policy."""
@@ -196,14 +200,8 @@ class ShortDrafter:
 
 def tree_of(draft: NDArray[np.int32], n: int) -> DraftTree:
     """Copy of the first `n` nodes of a kernel's draft array."""
-    return DraftTree(
-        token=draft[kernels.D_TOKEN, :n].copy(),
-        parent=draft[kernels.D_PARENT, :n].copy(),
-        depth=draft[kernels.D_DEPTH, :n].copy(),
-        source=draft[kernels.D_SOURCE, :n].astype(np.uint8),
-        match_len=draft[kernels.D_MATCH, :n].astype(np.int16),
-        p=np.full(n, np.nan, np.float32),
-    )
+    token, parent, depth, source, match_len = draft[: kernels.D_MATCH + 1, :n].copy()
+    return DraftTree(token, parent, depth, source.astype(np.uint8), match_len.astype(np.int16), _NO_BELIEF[:n])
 
 
 def fit_to_mode(config: DraftConfig, mode: DraftMode) -> DraftConfig:
@@ -222,7 +220,7 @@ def make_drafter(config: DraftConfig, mode: DraftMode, memory: Memory | None) ->
         memory: Shared by all policies that retrieve or extrapolate; the others need none.
     """
     if config.policy == "off":
-        return OffDrafter("drafting is switched off")
+        return OffDrafter(SWITCHED_OFF)
     if mode.name == "off":
         return OffDrafter(mode.reason)
     config = fit_to_mode(config, mode)

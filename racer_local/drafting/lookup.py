@@ -30,7 +30,7 @@ class NgramIndex:
                 self._ends[key] = end
 
     def continuation(self, limit: int) -> list[int]:
-        """What followed the last earlier occurrence of the last n tokens: at most `limit` tokens, none if there is none."""
+        """What followed the last earlier occurrence of the last n tokens: at most `limit` tokens, perhaps none."""
         if self._match < 0:
             return []
         return self._context[self._match : self._match + limit]

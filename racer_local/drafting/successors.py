@@ -21,6 +21,13 @@ class RowScan:
         self.ids = self._ids[:0]
         self.gaps = self._gaps[:0]
 
+    def fill(self, ids: NDArray[np.int32], gaps: NDArray[np.float32]) -> None:
+        """Show rows that were scanned before, int32[n, >= k] and float32[n, >= k]; ids of -1 mean "not known"."""
+        n, k = len(ids), self._ids.shape[1]
+        self.ids, self.gaps = self._ids[:n], self._gaps[:n]
+        self.ids[:] = ids[:, :k]
+        self.gaps[:] = gaps[:, :k]
+
     def read(self, rows: NDArray[np.float32]) -> None:
         """Scan rows, float32[n, V]; `ids` and `gaps` then show them until the next call."""
         n = len(rows)

@@ -1,7 +1,12 @@
 """Kernels that lay a draft tree out as a llama.cpp batch, and the native switch that stops a decode."""
 
 import numpy as np
-from numba import carray, cfunc, njit, types
+from numba import (
+    carray,  # pyright: ignore[reportPrivateImportUsage]
+    cfunc,
+    njit,
+    types,
+)
 
 
 @njit(cache=True, nogil=True)
@@ -9,7 +14,7 @@ def fill_tree(root, tokens, parents, depths, n_past, b_token, b_pos, b_n_seq, b_
     """Write the root and the nodes of a tree into batch arrays, one sequence id for each leaf.
 
     A node carries the ids of all leaves below it and the root all ids, so that each node sees exactly its ancestors.
-    Sequence 0 goes to the path of first children, the one that the draft believes in most; it stands first in each list.
+    Sequence 0 goes to the path of first children, which the draft believes in most; it stands first in each list.
 
     Args:
         root: Token id of the root.

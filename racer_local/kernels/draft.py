@@ -1,8 +1,8 @@
 """Kernels that make drafts by the paper's rule: retrieved nodes first, by count, then the logits tree.
 
-Source: RACER, arXiv 2604.14885, section 3. Two things go further than the paper: a path that reaches the deepest
-n-grams goes on through the suffix link, so that a long copy is drafted as long as the budget allows; and the
-continuation of a node comes from the longest matching n-gram that has one.
+Source: RACER, arXiv 2604.14885, section 3. One thing goes further than the paper: a path that reaches the deepest
+n-grams goes on through the suffix link, so that a long copy is drafted as long as the budget allows. One departs from
+it: a large budget keeps a share for the logits tree, since a long context has rare n-grams enough to spend all of it.
 """
 
 import numpy as np
@@ -13,7 +13,8 @@ from racer_local.kernels.trie import CHILD, COUNT, DEPTH, LINK, NEXT, TOKEN
 D_TOKEN, D_PARENT, D_DEPTH, D_SOURCE, D_MATCH, D_CHILD, D_SIBLING, Q_NODE, Q_BREADTH = range(9)
 """Rows of a draft array int32[DRAFT_HEIGHT, MAX_BUDGET + 1]. Node i is column i; the last column is the root's.
 
-The first five rows are those of DraftTree. D_CHILD and D_SIBLING hold node + 1 (0: none); Q_NODE and Q_BREADTH are the queue of the logits tree.
+The first five rows are those of DraftTree. D_CHILD and D_SIBLING hold node + 1 (0: none);
+Q_NODE and Q_BREADTH are the queue of the logits tree.
 """
 DRAFT_HEIGHT = 9
 
@@ -27,6 +28,8 @@ ENTRY_WIDTH = 3
 
 HEAP_SIZE = 2048
 """Room for candidates: the children of all matching depths and of every drafted node, at most MAX_CHILDREN each."""
+UNSHARED = 8
+"""Nodes that retrieval may fill alone; of a budget beyond it, a third is kept for the logits tree."""
 MAX_CHILDREN = 16
 """Children of one trie node that are looked at, most recent first: bounds the work on common n-grams."""
 MAX_COUNT = (1 << 20) - 1
@@ -147,8 +150,9 @@ def _retrieve(nodes, active, budget, min_match, draft, heap, entries):
 def _extrapolate(successors, root_token, budget, breadth, draft, n):
     """Spend what is left of the budget on the logits tree, level by level; returns the number of nodes.
 
-    The root gets `breadth` children; the first child of a node gets half of its breadth, each further sibling half of
-    the one before, never under 1. A guess that retrieval had made already is marked with both sources.
+    The root gets `breadth` children; the first child of a node gets half of its breadth (at the second level all of
+    it), each further sibling half of the one before, never under 1. A guess that retrieval had made already is marked
+    with both sources.
     """
     draft[Q_NODE, 0] = -1
     draft[Q_BREADTH, 0] = breadth
@@ -198,10 +202,12 @@ def propose_tree(nodes, active, successors, root_token, options, draft, heap, en
     """
     draft[D_CHILD, -1] = 0
     n = 0
+    budget = options[O_BUDGET]
     if options[O_RETRIEVAL]:
-        n = _retrieve(nodes, active, options[O_BUDGET], options[O_MIN_MATCH], draft, heap, entries)
+        kept = max(0, budget - UNSHARED) // 3 if options[O_LOGITS] else 0
+        n = _retrieve(nodes, active, budget - kept, options[O_MIN_MATCH], draft, heap, entries)
     if options[O_LOGITS]:
-        n = _extrapolate(successors, root_token, options[O_BUDGET], options[O_BREADTH], draft, n)
+        n = _extrapolate(successors, root_token, budget, options[O_BREADTH], draft, n)
     return n
 
 

@@ -69,6 +69,26 @@ def _use_push(nodes, state, v):
 
 
 @njit(cache=True, nogil=True)
+def _use_touch(nodes, state, v):
+    if nodes[v, NEWER] != 0:
+        _use_unlink(nodes, state, v)
+        _use_push(nodes, state, v)
+
+
+@njit(cache=True, nogil=True)
+def _touch_window(nodes, state, window, walk):
+    """Touch all n-grams of the window, long ones first: both orders named above follow from it."""
+    n = len(window) - 1
+    walk[:] = window
+    for length in range(n, 0, -1):
+        for d in range(length, n + 1):
+            v = walk[d]
+            if v != 0:
+                _use_touch(nodes, state, v)
+                walk[d] = nodes[v, PARENT]
+
+
+@njit(cache=True, nogil=True)
 def _sibling_unlink(nodes, v):
     before, after = nodes[v, PREV], nodes[v, NEXT]
     if before != 0:
@@ -154,27 +174,21 @@ def observe(nodes, buckets, state, active, tokens):
                 v = find_child(nodes, buckets, parent, token)
                 if v == 0:
                     v = _add_child(nodes, buckets, state, parent, token, link)
-                elif nodes[v, PREV] != 0:
-                    _sibling_unlink(nodes, v)
-                    _sibling_push(nodes, v)
+                else:
+                    # at once, so that no eviction of this very token can take it
+                    _use_touch(nodes, state, v)
+                    if nodes[v, PREV] != 0:
+                        _sibling_unlink(nodes, v)
+                        _sibling_push(nodes, v)
                 nodes[v, COUNT] += 1
             window[d] = v
-            walk[d] = v
             link = v
             parent = was
-        # touch all n-grams of the window, long ones first: both orders named above follow from it
-        for length in range(n, 0, -1):
-            for d in range(length, n + 1):
-                v = walk[d]
-                if v != 0:
-                    if nodes[v, NEWER] != 0:
-                        _use_unlink(nodes, state, v)
-                        _use_push(nodes, state, v)
-                    walk[d] = nodes[v, PARENT]
+        _touch_window(nodes, state, window, walk)
 
 
 @njit(cache=True, nogil=True)
-def seek(nodes, buckets, active, tokens):
+def seek(nodes, buckets, state, active, tokens):
     """Make the window end after `tokens` (int32[m], the last N of a context) without inserting anything."""
     n = active.shape[1] - 1
     window = active[0]
@@ -188,3 +202,5 @@ def seek(nodes, buckets, active, tokens):
                 v = find_child(nodes, buckets, parent, tokens[t])
             window[d] = v
             parent = was
+    # as observe does, so that going on from here evicts nothing of the window
+    _touch_window(nodes, state, window, active[1])

@@ -19,7 +19,7 @@ def walk_greedy(best, tokens, parents, picks, path):
     """
     node = -1
     n_picks = 0
-    for i in range(len(tokens) + 1):
+    for _ in range(len(tokens) + 1):
         pick = best[node + 1, 0]
         picks[n_picks] = pick
         n_picks += 1

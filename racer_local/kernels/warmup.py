@@ -13,7 +13,7 @@ def warm_up() -> None:
     state[trie.USED] = 1
     tokens = np.array([1, 2, 1, 2], i32)
     trie.observe(nodes, buckets, state, active, tokens)
-    trie.seek(nodes, buckets, active, tokens)
+    trie.seek(nodes, buckets, state, active, tokens)
     table_ids, table_gaps = np.full((8, 2), -1, i32), np.zeros((8, 2), np.float32)
     options = np.array([3, 1, 2, 1, 1], i32)
     tree = np.zeros((draft.DRAFT_HEIGHT, 8), i32)

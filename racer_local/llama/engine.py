@@ -4,13 +4,15 @@ The cache always holds exactly `tokens`. The root of a draft, the last committed
 together with the draft that follows it.
 
 Sequence 0 is the trunk and holds the whole cache. A tree with L leaves uses sequences 0..L-1; before a decode they are
-brought up to the trunk, copying only what they miss. After it, the step's cells are removed from every sequence but the
-winner's, whose accepted part goes to the trunk. `seq_rm` and `seq_cp` move no data.
+brought up to the trunk, copying only what they miss. After it, what is deeper than the accepted path is removed from
+all sequences at once, and the rest of the step from those that do not follow the path; the trunk gets the path if it
+was not on it. `seq_rm` and `seq_cp` move no data, but each looks at every cell of the cache.
 """
 
 import ctypes
 import threading
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import llama_cpp
 import numpy as np
@@ -80,9 +82,11 @@ class Engine:
                 f"cannot create a context of {wanted} tokens; try a smaller one with n_ctx / -c"
                 + (f" ({said[0]})" if said else "")
             )
-        self._ctx: int | None = handle
-        self._memory = llama_cpp.llama_get_memory(handle)
-        self.n_ctx = llama_cpp.llama_n_ctx(handle)
+        self._ctx: llama_cpp.llama_context_p | None = handle
+        memory = llama_cpp.llama_get_memory(handle)
+        assert memory is not None, "a text model has a memory"
+        self._memory = memory
+        self.n_ctx = min(wanted, llama_cpp.llama_n_ctx(handle))  # llama.cpp rounds up
         self.n_rollback = llama_cpp.llama_n_rs_seq(handle)
         self._n_batch = llama_cpp.llama_n_batch(handle)
         self._batch = Batch(self._n_batch, n_seq)
@@ -92,7 +96,8 @@ class Engine:
         self._rows: NDArray[np.float32] | None = None
         self._rows_at = 0
         self._stop = np.zeros(1, np.uint8)
-        callback = ctypes.cast(abort_requested.address, llama_cpp.ggml_abort_callback)
+        address: Any = abort_requested.address
+        callback = ctypes.cast(address, llama_cpp.ggml_abort_callback)
         llama_cpp.llama_set_abort_callback(handle, callback, ctypes.c_void_p(self._stop.ctypes.data))
         self._callback = callback
         self._closing = threading.Lock()
@@ -196,21 +201,25 @@ class Engine:
         """
         assert self._pending == len(tree) + 1, "commit follows verify"
         n_past, n_keep = self.n_past, self.n_past + 1 + len(path)
-        winner = int(self._batch.seq[path[-1] + 1, 0]) if path else 0
-        for seq in range(self._n_seq_used):
-            if seq != winner:
-                llama_cpp.llama_memory_seq_rm(self._memory, seq, n_past, -1)
-        kept = True
-        if len(path) < len(tree):
-            kept = llama_cpp.llama_memory_seq_rm(self._memory, winner, n_keep, -1)
+        memory, used = self._memory, self._n_seq_used
+        # what is deeper than the path goes from all sequences at once
+        kept = len(path) == len(tree) or llama_cpp.llama_memory_seq_rm(memory, -1, n_keep, -1)
         self._pending = 0
         if not kept:
             self.clear()
             raise DecodeError("the model's memory refused to drop rejected tokens; turn drafting off for this model")
-        if winner != 0:
-            llama_cpp.llama_memory_seq_cp(self._memory, winner, 0, n_past, n_keep)
-            self._synced[winner] = n_keep
-        self._synced[0] = n_keep
+        # now the sequences of the path's last node hold exactly the path, and all hold the root
+        end = path[-1] + 1 if path else 0
+        winners = self._batch.seq[end, : self._batch.n_seq_id[end]].tolist()
+        if len(winners) < used:
+            for seq in set(range(used)).difference(winners):
+                llama_cpp.llama_memory_seq_rm(memory, seq, n_past + 1, n_keep)
+                self._synced[seq] = n_past + 1
+        if winners[0] != 0:
+            llama_cpp.llama_memory_seq_cp(memory, winners[0], 0, n_past + 1, n_keep)
+            self._synced[0] = n_keep
+        for seq in winners:
+            self._synced[seq] = n_keep
         self.tokens.append(root)
         self.tokens.extend(tree.token[list(path)].tolist())
 

@@ -7,7 +7,7 @@ from functools import cache
 import llama_cpp
 
 LOG_LINES = 200
-LOG_ERROR = 3
+LOG_ERROR = 4
 LOG_CONTINUED = 5
 
 _log: deque[tuple[int, str]] = deque(maxlen=LOG_LINES)

@@ -4,6 +4,7 @@ import ctypes
 import os
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import llama_cpp
 import numpy as np
@@ -14,6 +15,8 @@ from racer_local.llama import devices, library
 from racer_local.settings import ModelParams
 
 GGUF_MAGIC = b"GGUF"
+DAMAGE_MARKS = ("not within the file bounds", "gguf_init", "corrupted", "failed to read", "unexpectedly reached end")
+"""Words of llama.cpp's log that mean the file itself is broken."""
 MROPE_TYPES = (llama_cpp.LLAMA_ROPE_TYPE_MROPE, llama_cpp.LLAMA_ROPE_TYPE_VISION, llama_cpp.LLAMA_ROPE_TYPE_IMROPE)
 
 
@@ -48,7 +51,7 @@ class Model:
             Cancelled: `on_progress` returned False.
         """
         self.path = path
-        self._handle: int | None = None
+        self._handle: llama_cpp.llama_model_p | None = None
         _check_file(path)
         library.load()
         self.gpu_layers = params.n_gpu_layers if library.supports_gpu() else 0
@@ -89,14 +92,14 @@ class Model:
             raise
 
     @property
-    def handle(self) -> int:
+    def handle(self) -> llama_cpp.llama_model_p:
         """Pointer for llama.cpp calls."""
         if self._handle is None:
             raise UsageError("the model is closed")
         return self._handle
 
     @property
-    def vocab(self) -> int:
+    def vocab(self) -> llama_cpp.llama_vocab_p:
         """Vocabulary pointer for llama.cpp calls."""
         return self._vocab
 
@@ -126,7 +129,7 @@ class Model:
         """Value of a metadata key as text, None if the file has none; arrays cannot be asked for."""
         size = 1024
         while True:
-            buffer = ctypes.create_string_buffer(size)
+            buffer: Any = ctypes.create_string_buffer(size)
             n = llama_cpp.llama_model_meta_val_str(self.handle, key.encode(), buffer, size)
             if n < 0:
                 return None
@@ -137,7 +140,7 @@ class Model:
     @property
     def description(self) -> str:
         """Architecture, size and file type in a few words."""
-        buffer = ctypes.create_string_buffer(256)
+        buffer: Any = ctypes.create_string_buffer(256)
         llama_cpp.llama_model_desc(self.handle, buffer, 256)
         return buffer.value.decode("utf-8", "replace")
 
@@ -195,7 +198,7 @@ class Model:
         room = len(data) + 8
         while True:
             out = np.empty(room, np.int32)
-            pointer = out.ctypes.data_as(ctypes.POINTER(ctypes.c_int32))
+            pointer: Any = out.ctypes.data_as(ctypes.POINTER(ctypes.c_int32))
             n = llama_cpp.llama_tokenize(self._vocab, data, len(data), pointer, room, add_special, parse_special)
             if n >= 0:
                 return out[:n].copy()
@@ -215,7 +218,7 @@ class Model:
     def _render(self, token: int, *, special: bool) -> bytes:
         size = 64
         while True:
-            buffer = ctypes.create_string_buffer(size)
+            buffer: Any = ctypes.create_string_buffer(size)
             n = llama_cpp.llama_token_to_piece(self._vocab, token, buffer, size, 0, special)
             if n >= 0:
                 return buffer.raw[:n]
@@ -231,12 +234,12 @@ class Model:
     @property
     def bos(self) -> int:
         """Begin-of-text token, -1 if there is none."""
-        return llama_cpp.llama_vocab_bos(self._vocab)
+        return int(llama_cpp.llama_vocab_bos(self._vocab))  # pyright: ignore[reportArgumentType]
 
     @property
     def eos(self) -> int:
         """End-of-text token, -1 if there is none."""
-        return llama_cpp.llama_vocab_eos(self._vocab)
+        return int(llama_cpp.llama_vocab_eos(self._vocab))  # pyright: ignore[reportArgumentType]
 
 
 def _check_file(path: Path) -> None:
@@ -260,16 +263,15 @@ def _check_file(path: Path) -> None:
 
 
 def _explain_load_failure(path: Path) -> str:
+    """One line from the library's log: what is wrong with the file and what to do."""
     said = library.logged_errors()
-    detail = next(
-        (line for line in said if "error" in line or "failed" in line), said[0] if said else "no reason given"
-    )
-    detail = detail.split(": ", 1)[-1] if detail.startswith(("llama_", "gguf_")) else detail
+    marked = [line.split("error loading model: ", 1)[1] for line in said if "error loading model: " in line]
+    detail = (marked or said or ["llama.cpp gave no reason"])[0]
     text = " ".join(said)
-    if "not within the file bounds" in text or "failed to read" in text or "unexpectedly reached end" in text:
-        return f"{path} is truncated or damaged; download it again ({detail})"
-    if "missing tensor" in text or "n_tensors = 0" in text:
-        return f"{path} holds no weights for text generation, perhaps only a vocabulary ({detail})"
+    if "not found" in detail and "tensor" in detail:
+        return f"{path} lacks weights for text generation, perhaps it is only a vocabulary ({detail})"
     if "unknown model architecture" in text:
-        return f"{path}: this llama.cpp ({library.version()}) does not know its architecture; update it ({detail})"
+        return f"{path} needs a newer llama.cpp than {library.version()}: pip install -U llama-cpp-python ({detail})"
+    if any(mark in text for mark in DAMAGE_MARKS):
+        return f"{path} is truncated or damaged; download it again ({detail})"
     return f"cannot load {path}: {detail}"

@@ -1,4 +1,4 @@
-"""What drafts a loaded model can verify: found by asking llama.cpp and by a small self-test, never by a model's name."""
+"""What drafts a loaded model can verify: found by asking and by a small self-test, never by a model's name."""
 
 import numpy as np
 from numpy.typing import NDArray

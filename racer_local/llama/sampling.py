@@ -2,6 +2,7 @@
 
 import ctypes
 import secrets
+from typing import Any
 
 import llama_cpp
 import numpy as np
@@ -31,14 +32,14 @@ class Sampler:
         """
         self.seed = params.seed if params.seed is not None else secrets.randbelow(2**32 - 1)
         self._history = _history_length(params)
-        self._chain = llama_cpp.llama_sampler_chain_init(llama_cpp.llama_sampler_chain_default_params())
+        self._chain: Any = llama_cpp.llama_sampler_chain_init(llama_cpp.llama_sampler_chain_default_params())
         for sampler in _stages(model, params, self.seed):
             if not sampler:
                 self.close()
                 raise DecodeError("llama.cpp rejected a sampling option")
             llama_cpp.llama_sampler_chain_add(self._chain, sampler)
         self._candidates = np.zeros(model.n_vocab, CANDIDATE)
-        self._array = llama_cpp.llama_token_data_array(
+        self._array: Any = llama_cpp.llama_token_data_array(
             data=self._candidates.ctypes.data_as(ctypes.POINTER(llama_cpp.llama_token_data)),
             size=model.n_vocab,
             selected=-1,
@@ -66,10 +67,11 @@ class Sampler:
         """
         fill_candidates(row, self._candidates)
         array = self._array
+        pointer: Any = ctypes.byref(array)
         array.size = len(row)
         array.selected = -1
         array.sorted = False
-        llama_cpp.llama_sampler_apply(self._chain, ctypes.byref(array))
+        llama_cpp.llama_sampler_apply(self._chain, pointer)
         if not 0 <= array.selected < array.size:
             raise DecodeError("no token is left after sampling; loosen the sampling options")
         token = int(array.data[array.selected].id)
@@ -86,10 +88,10 @@ def _history_length(params: SamplingParams) -> int:
     return params.penalty_last_n
 
 
-def _stages(model: Model, params: SamplingParams, seed: int) -> list[int]:
+def _stages(model: Model, params: SamplingParams, seed: int) -> list[Any]:
     """Samplers in llama.cpp's default order."""
     V = model.n_vocab
-    stages: list[int] = []
+    stages: list[Any] = []
     if params.logit_bias:
         known = {t: b for t, b in params.logit_bias.items() if t < V}
         biases = (llama_cpp.llama_logit_bias * len(known))(*known.items())

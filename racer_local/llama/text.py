@@ -6,7 +6,7 @@ are the text of the answer, whatever token borders cut through.
 
 import codecs
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from racer_local.records import Token
 
@@ -48,10 +48,10 @@ class TextStream:
         """Add a committed token; returns the tokens that are safe to show now."""
         assert not self.stopped, "nothing follows a stop string"
         text = self._decoder.decode(self._piece(token.id))
-        self._held.append(_Held(replace(token, text=text), self._base + len(self._text)))
-        self._text += text
         if not self._stop:
-            return self._release(self._base + len(self._text))
+            return [token._replace(text=text)]
+        self._held.append(_Held(token._replace(text=text), self._base + len(self._text)))
+        self._text += text
         cut = min((at for s in self._stop if (at := self._text.find(s)) >= 0), default=-1)
         if cut >= 0:
             self.stopped = True
@@ -93,7 +93,7 @@ class TextStream:
         out = self._release(at)
         for held in self._drain():
             if held.start < at:
-                out.append(replace(held.token, text=held.token.text[: at - held.start]))
+                out.append(held.token._replace(text=held.token.text[: at - held.start]))
         self._text = ""
         return out
 

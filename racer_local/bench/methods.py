@@ -1,0 +1,137 @@
+"""What is compared: drafting policies over one loop, each with a memory of its own, and the bare loop."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from racer_local.api import Racer, collect
+from racer_local.drafting.cost import PlainTime
+from racer_local.drafting.drafter import Drafter, Memory, make_drafter
+from racer_local.drafting.successors import RowScan
+from racer_local.errors import UsageError
+from racer_local.llama.bare import BareLoop
+from racer_local.llama.text import TextStream
+from racer_local.loop import Loop, Parts
+from racer_local.settings import POLICIES, DraftConfig
+
+BARE = "bare"
+OFF = "off"
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What one method made of one prompt. Times are seconds.
+
+    Attributes:
+        tokens: Answer tokens.
+        text: Their text.
+        seconds: Time of all decodes after prefill, our own work included.
+        prompt_s: Time of prefill.
+        steps: Decodes.
+        drafted: Nodes drafted.
+        accepted: Nodes accepted.
+        own_s: Part of `seconds` that is ours.
+    """
+
+    tokens: tuple[int, ...]
+    text: str
+    seconds: float
+    prompt_s: float
+    steps: int
+    drafted: int
+    accepted: int
+    own_s: float
+
+
+class Method:
+    """A named way to answer.
+
+    Attributes:
+        label: Unique in a run.
+        config: None for the bare loop.
+    """
+
+    def __init__(self, label: str, config: DraftConfig | None) -> None:
+        self.label = label
+        self.config = config
+        self._drafter: Drafter | None = None
+        self._bare: BareLoop | None = None
+        self._plain = PlainTime()
+
+    def forget(self) -> None:
+        """Start over with an empty memory."""
+        self._drafter = None
+
+    def close(self) -> None:
+        """Free what the method holds."""
+        if self._bare is not None:
+            self._bare.close()
+            self._bare = None
+
+    def answer(self, racer: Racer, prompt: Sequence[int], max_tokens: int) -> Answer:
+        """Answer greedily."""
+        if self.config is None:
+            return self._answer_bare(racer, prompt, max_tokens)
+        if self._drafter is None:
+            memory = Memory(self.config, racer.model.n_vocab, racer.engine.n_ctx)
+            self._drafter = make_drafter(self.config, racer.mode, memory)
+        parts = Parts(
+            model=racer.engine,
+            drafter=self._drafter,
+            text=TextStream(racer.model.piece),
+            picker=None,
+            is_end=racer.model.is_end,
+            scan=RowScan(self.config.breadth),
+            plain=self._plain,
+        )
+        done = collect(Loop(parts, max_tokens).steps(prompt))
+        stats = done.stats
+        return Answer(
+            tokens=tuple(t.id for t in done.tokens),
+            text=done.text,
+            seconds=stats.predicted_s,
+            prompt_s=stats.prompt_s,
+            steps=stats.steps,
+            drafted=stats.draft_n,
+            accepted=stats.draft_n_accepted,
+            own_s=stats.own_s,
+        )
+
+    def _answer_bare(self, racer: Racer, prompt: Sequence[int], max_tokens: int) -> Answer:
+        if self._bare is None:
+            self._bare = BareLoop(racer.model, racer.engine)
+        tokens, prompt_s, seconds = self._bare.answer(prompt, max_tokens)
+        text = b"".join(map(racer.model.piece, tokens)).decode("utf-8", "replace")
+        # an end token costs a decode and adds nothing
+        steps = len(tokens) + (len(tokens) < max_tokens)
+        return Answer(tuple(tokens), text, seconds, prompt_s, steps, 0, 0, 0.0)
+
+
+def parse(names: str, default: DraftConfig) -> list[Method]:
+    """Methods of a comma-separated list: policies, `policy@budget`, `policy/chain`, `bare`. Repeats get a number.
+
+    Raises:
+        UsageError: A name is unknown.
+    """
+    methods: list[Method] = []
+    for name in filter(None, (part.strip() for part in names.split(","))):
+        times = sum(m.label.split("#")[0] == name for m in methods)
+        label = f"{name}#{times + 1}" if times else name
+        methods.append(Method(label, None if name == BARE else _config(name, default)))
+    if not methods:
+        raise UsageError("name at least one method")
+    return methods
+
+
+def _config(name: str, default: DraftConfig) -> DraftConfig:
+    rest, _, shape = name.partition("/")
+    policy, _, budget = rest.partition("@")
+    if policy not in POLICIES or shape not in ("", "chain") or (budget and not budget.isdigit()):
+        raise UsageError(
+            f"unknown method {name!r}; known: {BARE}, {', '.join(POLICIES)}, each policy with @BUDGET or /chain"
+        )
+    return replace(
+        default,
+        policy=policy,
+        budget=int(budget) if budget else default.budget,
+        chain=shape == "chain" or default.chain,
+    )

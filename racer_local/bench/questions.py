@@ -1,0 +1,84 @@
+"""Question sets: JSON lines of `question_id`, `category` and `turns`, as Spec-Bench has them."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from racer_local.errors import UsageError
+
+OWN = Path(__file__).with_name("prompts.jsonl")
+"""The questions written for this project, used when none are named."""
+
+MT_BENCH = frozenset(
+    {"writing", "roleplay", "reasoning", "math", "coding", "extraction", "stem", "humanities"},
+)
+"""Categories of MT-Bench, which Spec-Bench reports together."""
+MULTI_TURN = "multi-turn"
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """One conversation to hold.
+
+    Attributes:
+        id: As the file names it.
+        kind: Group in reports: the category; `multi-turn` for MT-Bench's; the file's name where a set of single
+            questions has an MT-Bench category (HumanEval, MGSM).
+        turns: What the user says, one after the other.
+    """
+
+    id: str
+    kind: str
+    turns: tuple[str, ...]
+
+
+def load(files: Sequence[Path], limit: int | None = None) -> list[Question]:
+    """Read question files, the kinds taking turns: the first of each kind, then the second of each, and so on.
+
+    Args:
+        files: JSON lines files.
+        limit: Questions of each kind at most.
+
+    Raises:
+        UsageError: A file cannot be read or a line is no question.
+    """
+    kinds: dict[str, list[Question]] = {}
+    for file in files:
+        for question in _read(file):
+            kinds.setdefault(question.kind, []).append(question)
+    longest = max((len(q) for q in kinds.values()), default=0)
+    rounds = min(longest, limit) if limit is not None else longest
+    return [questions[i] for i in range(rounds) for questions in kinds.values() if i < len(questions)]
+
+
+def _read(file: Path) -> list[Question]:
+    try:
+        lines = file.read_text("utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"cannot read the questions {file}: {error}") from error
+    found = []
+    for number, line in enumerate(lines, 1):
+        if line.strip():
+            try:
+                found.append(_question(json.loads(line), file))
+            except (ValueError, TypeError, KeyError) as error:
+                raise UsageError(f"{file}, line {number}: no question in JSON ({error})") from error
+    if not found:
+        raise UsageError(f"{file} holds no questions")
+    return found
+
+
+def _question(data: Any, file: Path) -> Question:
+    if not isinstance(data, dict):
+        raise TypeError("a question is an object")
+    turns, category = data.get("turns"), data.get("category")
+    if not isinstance(turns, list) or not turns or not all(isinstance(t, str) and t.strip() for t in turns):
+        raise ValueError("'turns' must be a list of texts, at least one")
+    if not isinstance(category, str) or not category:
+        raise ValueError("'category' must be a name")
+    kind = category
+    if category in MT_BENCH:
+        kind = MULTI_TURN if len(turns) > 1 else file.stem
+    return Question(str(data.get("question_id", "")), kind, tuple(turns))

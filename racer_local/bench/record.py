@@ -1,0 +1,119 @@
+"""Recording a trace: a drafter that passes everything on and writes down every verified row."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from racer_local.api import Racer, collect
+from racer_local.bench.questions import Question
+from racer_local.bench.trace import TOP, RecordedAnswer, Row, Trace
+from racer_local.drafting.cost import PlainTime
+from racer_local.drafting.drafter import Drafter, Memory, make_drafter
+from racer_local.drafting.successors import RowScan
+from racer_local.llama.text import TextStream
+from racer_local.loop import Loop, Parts
+from racer_local.records import DraftTree
+from racer_local.settings import DraftConfig
+
+
+class _Recorder:
+    """Stands between the loop and a drafter."""
+
+    def __init__(self, inner: Drafter, k: int) -> None:
+        self._inner = inner
+        self._narrow = RowScan(k)
+        self.note = inner.note
+        self._rows: list[tuple[tuple[int, ...], Row]] = []
+        self._committed: list[int] = []
+
+    def begin(self, prompt: Sequence[int]) -> None:
+        """Start a new answer."""
+        self._rows.clear()
+        self._committed.clear()
+        self._inner.begin(prompt)
+
+    def propose(self, limit: int) -> DraftTree:
+        """Pass on."""
+        return self._inner.propose(limit)
+
+    def learn(self, root: int, tree: DraftTree, scan: RowScan, path: Sequence[int], committed: Sequence[int]) -> None:
+        """Write down the rows of the root and of every node, by the tokens of the answer that lead there."""
+        before = tuple(self._committed)
+        paths: list[tuple[int, ...]] = [before]
+        for node in range(len(tree)):
+            paths.append((*paths[tree.parent[node] + 1], int(tree.token[node])))
+        for row, tokens in enumerate(paths):
+            self._rows.append((tokens, (scan.ids[row].copy(), scan.gaps[row].copy())))
+        self._committed += committed
+        self._narrow.fill(scan.ids, scan.gaps)
+        self._inner.learn(root, tree, self._narrow, path, committed)
+
+    def answer(self, kind: str, question: str, prompt: Sequence[int], *, ended: bool) -> RecordedAnswer:
+        """What was recorded since `begin`."""
+        truth = self._committed
+        out = RecordedAnswer(
+            kind=kind,
+            question=question,
+            prompt=np.asarray(prompt, np.int32),
+            tokens=np.asarray(truth, np.int32),
+            ids=np.full((len(truth) + 1, TOP), -1, np.int32),
+            gaps=np.full((len(truth) + 1, TOP), np.inf, np.float32),
+            ended=ended,
+        )
+        for tokens, row in self._rows:
+            at = next((i for i, (a, b) in enumerate(zip(tokens, truth, strict=False)) if a != b), None)
+            if at is None:
+                at = min(len(tokens), len(truth))
+            if at == len(tokens):
+                out.ids[at], out.gaps[at] = row
+            else:
+                out.off_path[at, tokens[at:]] = row
+        return out
+
+
+def record(
+    racer: Racer,
+    questions: Sequence[Question],
+    config: DraftConfig,
+    max_tokens: int,
+    info: dict[str, Any],
+    trace: Trace,
+    on_progress: Callable[[int, int], None],
+) -> None:
+    """Answer all questions greedily with one memory throughout, recording into `trace`.
+
+    Args:
+        racer: The loaded model.
+        questions: What to ask.
+        config: How to draft.
+        max_tokens: Bound of each answer.
+        info: Goes into the trace.
+        trace: Filled as the recording goes on, so that an interrupted one keeps what it has.
+        on_progress: Called with questions done and to do.
+    """
+    trace.info.update(info)
+    memory = Memory(config, racer.model.n_vocab, racer.engine.n_ctx)
+    recorder = _Recorder(make_drafter(config, racer.mode, memory), config.breadth)
+    for number, question in enumerate(questions):
+        on_progress(number, len(questions))
+        messages: list[dict[str, str]] = []
+        for turn in question.turns:
+            messages.append({"role": "user", "content": turn})
+            prompt = racer.chat_format.prompt(messages).tolist()
+            if len(prompt) >= racer.engine.n_ctx:
+                break
+            parts = Parts(
+                model=racer.engine,
+                drafter=recorder,
+                text=TextStream(racer.model.piece),
+                picker=None,
+                is_end=racer.model.is_end,
+                scan=RowScan(TOP),
+                plain=PlainTime(),
+            )
+            done = collect(Loop(parts, max_tokens).steps(prompt))
+            messages.append({"role": "assistant", "content": done.text})
+            ended = done.finish_reason == "stop"
+            trace.answers.append(recorder.answer(question.kind, question.id, prompt, ended=ended))
+    on_progress(len(questions), len(questions))

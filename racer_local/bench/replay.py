@@ -1,0 +1,139 @@
+"""Driving the real drafters by a recorded truth, without a model: deterministic, thousands of tokens a second.
+
+What the model would say after a node on the true path, or after a recorded node off it, comes from the trace. A node
+that was never recorded teaches nothing, so replayed drafting is at best as good as measured, and equal to it where the
+same drafts were recorded.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from racer_local.bench.curves import Curve
+from racer_local.bench.trace import RecordedAnswer, Trace
+from racer_local.drafting.drafter import Drafter, Memory, make_drafter
+from racer_local.drafting.successors import RowScan
+from racer_local.errors import RacerError
+from racer_local.kernels.verify import walk_greedy
+from racer_local.records import DraftMode, DraftTree
+from racer_local.settings import MAX_BUDGET, DraftConfig
+
+TREE = DraftMode("tree", "replayed")
+
+
+@dataclass(frozen=True, slots=True)
+class ReplayedRow:
+    """One answer replayed by one method; time is in plain steps.
+
+    Attributes:
+        question: Id of the question.
+        kind: Its kind.
+        method: Label of the method.
+        n_tokens: Answer tokens.
+        steps: Decodes.
+        drafted: Nodes drafted.
+        seconds: Cost of all decodes in units of a single-token decode.
+    """
+
+    question: str
+    kind: str
+    method: str
+    n_tokens: int
+    steps: int
+    drafted: int
+    seconds: float
+
+    def total(self, what: str) -> float:
+        """A field by name; there is no own work in a replay."""
+        return 0.0 if what == "own_s" else float(getattr(self, what))
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """Bounds of a recording, and what a decode costs.
+
+    Attributes:
+        n_ctx: Context length.
+        max_tokens: Bound of each answer.
+        curve: Cost of a decode.
+    """
+
+    n_ctx: int
+    max_tokens: int
+    curve: Curve
+
+    def at(self, n_past: int) -> int:
+        """Tokens that one decode may hold with `n_past` in the cache."""
+        return min(self.n_ctx - n_past, MAX_BUDGET)
+
+
+def replay(
+    trace: Trace, label: str, config: DraftConfig, curve: Curve, on_progress: Callable[[int, int], None]
+) -> list[ReplayedRow]:
+    """Replay all answers with one memory throughout.
+
+    Args:
+        trace: What the model said.
+        label: Name of the method.
+        config: How to draft.
+        curve: What a decode costs.
+        on_progress: Called with answers done and to do.
+    """
+    memory = Memory(config, trace.n_vocab, int(trace.info["n_ctx"]))
+    drafter = make_drafter(config, TREE, memory)
+    scan = RowScan(config.breadth)
+    room = Room(int(trace.info["n_ctx"]), int(trace.info["max_tokens"]), curve)
+    rows = []
+    for number, answer in enumerate(trace.answers):
+        on_progress(number, len(trace.answers))
+        rows.append(_replay_answer(answer, label, drafter, scan, room))
+    return rows
+
+
+def _replay_answer(answer: RecordedAnswer, label: str, drafter: Drafter, scan: RowScan, room: Room) -> ReplayedRow:
+    picks, nodes = np.zeros(MAX_BUDGET, np.int32), np.zeros(MAX_BUDGET, np.int32)
+    truth = answer.tokens.tolist()
+    said: list[int] = []
+    drafter.begin(answer.prompt.tolist())
+    root, steps, drafted, cost, done = int(answer.prompt[-1]), 0, 0, 0.0, False
+    while not done:
+        last = len(said) + 1 >= room.max_tokens
+        tree = drafter.propose(0 if last else room.at(len(answer.prompt) - 1 + len(said)) - 1)
+        scan.fill(*_rows(answer, truth, len(said), tree))
+        n = walk_greedy(scan.ids, tree.token, tree.parent, picks, nodes)
+        kept = picks[: min(n, len(truth) - len(said))].tolist()
+        drafter.learn(root, tree, scan, nodes[: min(n - 1, len(kept))].tolist(), kept)
+        said += kept
+        steps += 1
+        drafted += len(tree)
+        cost += room.curve.ratio[len(tree) + 1]
+        done = n > len(kept) or (not answer.ended and len(said) == len(truth))
+        root = kept[-1] if kept else root
+    if said != truth:
+        raise RacerError(f"the replay of question {answer.question} left the recorded text; the trace is damaged")
+    return ReplayedRow(answer.question, answer.kind, label, len(truth), steps, drafted, float(cost))
+
+
+def _rows(
+    answer: RecordedAnswer, truth: list[int], at: int, tree: DraftTree
+) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
+    """Rows of the root, which stands before answer token `at`, and of every node; -1 where none was recorded."""
+    n = len(tree)
+    ids = np.full((n + 1, answer.ids.shape[1]), -1, np.int32)
+    gaps = np.full(ids.shape, np.inf, np.float32)
+    ids[0], gaps[0] = answer.ids[at], answer.gaps[at]
+    # where each node's path leaves the answer, and how it goes on from there
+    left: list[tuple[int, tuple[int, ...]]] = [(at, ())]
+    for node, (token, parent) in enumerate(zip(tree.token.tolist(), tree.parent.tolist(), strict=True)):
+        position, path = left[parent + 1]
+        if not path and position < len(truth) and truth[position] == token:
+            left.append((position + 1, ()))
+            ids[node + 1], gaps[node + 1] = answer.ids[position + 1], answer.gaps[position + 1]
+            continue
+        left.append((position, (*path, token)))
+        row = answer.off_path.get(left[-1])
+        if row is not None:
+            ids[node + 1], gaps[node + 1] = row
+    return ids, gaps

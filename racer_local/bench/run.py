@@ -1,0 +1,177 @@
+"""All methods over the same questions in one run, taking turns question by question in rotating order."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from racer_local.api import Racer
+from racer_local.bench.methods import OFF, Answer, Method
+from racer_local.bench.questions import Question
+from racer_local.records import DraftTree
+
+WARM_UP = "Count from one to ten."
+WARM_UP_TOKENS = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One question answered by one method, all its turns together.
+
+    Attributes:
+        question: Its id.
+        kind: Its kind.
+        method: Label of the method.
+        turns: An answer a turn.
+    """
+
+    question: str
+    kind: str
+    method: str
+    turns: tuple[Answer, ...]
+
+    def total(self, what: str) -> float:
+        """Sum of a field over the turns."""
+        return sum(getattr(turn, what) for turn in self.turns)
+
+    @property
+    def n_tokens(self) -> int:
+        """Answer tokens of all turns."""
+        return sum(len(turn.tokens) for turn in self.turns)
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """Where a method's text parts from that of plain decoding.
+
+    Attributes:
+        question: Id.
+        method: Label.
+        position: Answer token at which they part.
+        gap: Distance of the two tokens' logits in a plain decode of what they share.
+    """
+
+    question: str
+    method: str
+    position: int
+    gap: float
+
+
+@dataclass(slots=True)
+class Results:
+    """What a run has measured so far.
+
+    Attributes:
+        rows: In the order of measuring.
+        same: Answers to equal prompts that equal those of plain decoding, by method.
+        compared: Answers to equal prompts, by method.
+        differences: First differences of the others.
+    """
+
+    rows: list[Row] = field(default_factory=list)
+    same: dict[str, int] = field(default_factory=dict)
+    compared: dict[str, int] = field(default_factory=dict)
+    differences: list[Difference] = field(default_factory=list)
+
+    def as_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        return asdict(self)
+
+
+def run(
+    racer: Racer,
+    questions: Sequence[Question],
+    methods: Sequence[Method],
+    max_tokens: int,
+    *,
+    fresh: bool,
+    results: Results,
+    on_progress: Callable[[int, int], None],
+) -> None:
+    """Measure.
+
+    Args:
+        racer: The loaded model.
+        questions: What to ask.
+        methods: Who answers.
+        max_tokens: Bound of each answer.
+        fresh: Empty every memory before each question.
+        results: Filled as the run goes on, so that an interrupted one keeps what it has.
+        on_progress: Called with questions done and to do.
+    """
+    warm_up = racer.chat_format.prompt([{"role": "user", "content": WARM_UP}]).tolist()
+    for method in methods:
+        method.answer(racer, warm_up, WARM_UP_TOKENS)
+        method.forget()
+    for number, question in enumerate(questions):
+        on_progress(number, len(questions))
+        answered: dict[str, list[tuple[list[int], Answer]]] = {}
+        for place in range(len(methods)):
+            method = methods[(number + place) % len(methods)]
+            if fresh:
+                method.forget()
+            answered[method.label] = _converse(racer, method, question, max_tokens)
+        for method in methods:
+            turns = tuple(answer for _, answer in answered[method.label])
+            results.rows.append(Row(question.id, question.kind, method.label, turns))
+        _compare(racer, question, answered, results)
+    on_progress(len(questions), len(questions))
+
+
+def _converse(racer: Racer, method: Method, question: Question, max_tokens: int) -> list[tuple[list[int], Answer]]:
+    """Hold one conversation; returns prompt and answer of each turn."""
+    messages: list[dict[str, str]] = []
+    out = []
+    for turn in question.turns:
+        messages.append({"role": "user", "content": turn})
+        prompt = racer.chat_format.prompt(messages).tolist()
+        if len(prompt) >= racer.engine.n_ctx:
+            break
+        answer = method.answer(racer, prompt, max_tokens)
+        messages.append({"role": "assistant", "content": answer.text})
+        out.append((prompt, answer))
+    return out
+
+
+def _compare(
+    racer: Racer, question: Question, answered: dict[str, list[tuple[list[int], Answer]]], results: Results
+) -> None:
+    for label, turns in answered.items():
+        if label == OFF or OFF not in answered:
+            continue
+        for (prompt, plain), (other_prompt, other) in zip(answered[OFF], turns, strict=False):
+            if prompt != other_prompt:
+                break
+            results.compared[label] = results.compared.get(label, 0) + 1
+            if plain.tokens == other.tokens:
+                results.same[label] = results.same.get(label, 0) + 1
+                continue
+            position, gap = first_difference(racer, prompt, plain.tokens, other.tokens)
+            results.differences.append(Difference(question.id, label, position, gap))
+
+
+def first_difference(racer: Racer, prompt: list[int], a: Sequence[int], b: Sequence[int]) -> tuple[int, float]:
+    """Where two greedy answers to one prompt part, and how far apart the two tokens' logits are in a plain decode.
+
+    Args:
+        racer: The model; its cache is used.
+        prompt: Token ids.
+        a: Answer tokens.
+        b: Others.
+
+    Returns:
+        Position in the answers, and the gap.
+    """
+    at = next((i for i, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b)))
+    context = [*prompt, *a[:at]]
+    engine, empty = racer.engine, DraftTree.empty()
+    engine.prefill(context[:-1])
+    row = engine.verify(context[-1], empty)[0].copy()
+    engine.commit(context[-1], empty, [])
+
+    def logit(answer: Sequence[int]) -> float:
+        if at < len(answer):
+            return float(row[answer[at]])
+        # the answer was over here: an end token had been the best
+        return float(max(row[t] for t in range(racer.model.n_vocab) if racer.model.is_end(t)))
+
+    return at, abs(logit(a) - logit(b))

@@ -1,0 +1,46 @@
+"""What the command lines share: one line for a wrong option, one line and an exit code for a known failure."""
+
+import argparse
+import os
+import sys
+import traceback
+from collections.abc import Callable
+from typing import NoReturn
+
+from racer_local.display import neutral
+from racer_local.errors import ExitCode, RacerError
+
+
+class Parser(argparse.ArgumentParser):
+    """An argument parser that answers a mistake with one line."""
+
+    def error(self, message: str) -> NoReturn:
+        """Say what is wrong and leave."""
+        print(f"{self.prog}: {message} (see {self.prog} --help)", file=sys.stderr)
+        raise SystemExit(ExitCode.USAGE)
+
+
+def report_errors(program: str, work: Callable[[], int], *, verbose: bool) -> int:
+    """Run a program's work and return its exit code; a known failure is one line on stderr.
+
+    Args:
+        program: Name to put before the line.
+        work: Returns the exit code.
+        verbose: Show the trace as well.
+    """
+    for stream in (sys.stdin, sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(encoding="utf-8", errors="replace")  # type: ignore[union-attr]
+    try:
+        return work()
+    except RacerError as error:
+        if verbose:
+            traceback.print_exc()
+        print(f"{program}: {neutral(str(error))}", file=sys.stderr)
+        return error.exit_code
+    except BrokenPipeError:
+        # the reader has left; nothing more can be said on stdout, not even by the interpreter's last flush
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return ExitCode.FAILED
+    except KeyboardInterrupt:
+        return ExitCode.INTERRUPTED

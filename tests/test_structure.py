@@ -1,0 +1,181 @@
+"""The shape of the code: imports point down, llama.cpp and Textual have one home each, files stay short."""
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+PACKAGE = "racer_local"
+MAX_LINES = 330
+
+LAYERS = (
+    ("cli", "tui", "bench", "__main__"),
+    ("options",),
+    ("display",),
+    ("api",),
+    ("loop", "llama", "registry", "corpus"),
+    ("drafting",),
+    ("kernels", "records", "settings", "errors", "stats", "locations"),
+)
+"""Parts of the package from top to bottom. A part may import its own layer and those below."""
+FOREIGN = {"llama_cpp": "llama", "textual": "tui"}
+"""Packages that one part alone may import."""
+WITHOUT_LLAMA_CPP = (f"{PACKAGE}.llama.text",)
+"""Modules that live beside llama.cpp's users but must work without it."""
+
+
+def sources() -> dict[str, Path]:
+    """All modules of the project by name."""
+    found = {}
+    for base, name in ((ROOT / PACKAGE, PACKAGE), (ROOT / "tui", f"{PACKAGE}.tui")):
+        for path in sorted(base.rglob("*.py")):
+            parts = path.relative_to(base).with_suffix("").parts
+            found[".".join([name, *(p for p in parts if p != "__init__")])] = path
+    return found
+
+
+def part_of(module: str) -> str:
+    """The part that a module of the package belongs to; empty for the package itself."""
+    return module.split(".")[1] if "." in module else ""
+
+
+def layer_of(part: str) -> int | None:
+    """Number of a part's layer, 0 at the top."""
+    return next((i for i, layer in enumerate(LAYERS) if part in layer), None)
+
+
+def imports_of(module: str, tree: ast.Module, modules: set[str], *, is_package: bool) -> Iterator[tuple[str, bool]]:
+    """Modules that a module imports, anywhere in it, and whether it does so when it runs, not for types alone."""
+    for_types = {
+        id(inner)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)
+        for statement in node.body
+        for inner in ast.walk(statement)
+    }
+    for node in ast.walk(tree):
+        runs = id(node) not in for_types
+        if isinstance(node, ast.Import):
+            yield from ((alias.name, runs) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            base = node.module or ""
+            if node.level:
+                above = module.split(".")[: len(module.split(".")) - node.level + is_package]
+                base = ".".join([*above, *([base] if base else [])])
+            for alias in node.names:
+                inner = f"{base}.{alias.name}"
+                yield (inner if inner in modules else base), runs
+
+
+def faults_of(module: str, text: str, modules: set[str], *, is_package: bool = False) -> list[str]:
+    """What is wrong with the imports of a module."""
+    faults = []
+    part = part_of(module)
+    layer = layer_of(part)
+    if part and layer is None:
+        return [f"{module} has no layer; give it one in LAYERS"]
+    for imported, runs in imports_of(module, ast.parse(text), modules, is_package=is_package):
+        head = imported.split(".")[0]
+        home = FOREIGN.get(head)
+        if home and (part != home or module in WITHOUT_LLAMA_CPP):
+            faults.append(f"{module} imports {imported}, which only {home} may")
+        if head == "tui":
+            faults.append(f"{module} imports tui under a global name")
+        if head != PACKAGE:
+            continue
+        if layer is None:
+            if runs:
+                faults.append(f"{module} imports {imported} when it is itself imported")
+            continue
+        other = part_of(imported)
+        below = layer_of(other)
+        if below is None or below < layer:
+            faults.append(f"{module} imports {imported}, which lies above it")
+        if part == "kernels" and other != "kernels":
+            faults.append(f"{module} imports {imported}; kernels know nothing of the package")
+    return faults
+
+
+@pytest.mark.parametrize("module", sources())
+def test_imports_point_down(module: str) -> None:
+    path = sources()[module]
+    text = path.read_text("utf-8")
+    assert faults_of(module, text, set(sources()), is_package=path.name == "__init__.py") == []
+
+
+@pytest.mark.parametrize("module", sources())
+def test_every_module_says_what_it_is(module: str) -> None:
+    assert ast.get_docstring(ast.parse(sources()[module].read_text("utf-8"))), f"{module} has no docstring"
+
+
+@pytest.mark.parametrize("module", sources())
+def test_files_stay_short(module: str) -> None:
+    assert len(sources()[module].read_text("utf-8").splitlines()) <= MAX_LINES
+
+
+def test_no_module_imports_itself_in_a_circle() -> None:
+    modules = set(sources())
+    graph: dict[str, set[str]] = {}
+    for module, path in sources().items():
+        tree = ast.parse(path.read_text("utf-8"))
+        found = imports_of(module, tree, modules, is_package=path.name == "__init__.py")
+        graph[module] = {name for name, runs in found if runs and name in modules and part_of(name)}
+    while graph:
+        free = {module for module, needs in graph.items() if not needs & graph.keys()}
+        assert free, f"these import each other: {sorted(graph)}"
+        graph = {module: needs for module, needs in graph.items() if module not in free}
+
+
+def test_everything_was_looked_at() -> None:
+    found = sources()
+    for module in ("loop", "api", "kernels.trie", "drafting.drafter", "llama.engine", "llama.text", "bench", "tui"):
+        assert f"{PACKAGE}.{module}" in found
+    assert PACKAGE in found
+
+
+@pytest.mark.parametrize(
+    ("module", "text", "fault"),
+    [
+        ("racer_local.drafting.x", "from racer_local.loop import Loop", "lies above it"),
+        ("racer_local.drafting.x", "from racer_local import loop", "lies above it"),
+        ("racer_local.drafting.x", "import racer_local.api", "lies above it"),
+        ("racer_local.drafting.x", "from ..llama import text", "lies above it"),
+        ("racer_local.drafting.x", "def f():\n    from racer_local.llama import text", "lies above it"),
+        ("racer_local.records", "if True:\n    import racer_local.drafting", "lies above it"),
+        ("racer_local.loop", "from racer_local import Racer", "lies above it"),
+        ("racer_local.api", "from racer_local.tui import app", "lies above it"),
+        ("racer_local.api", "from racer_local.bench.suites import x", "lies above it"),
+        ("racer_local.kernels.x", "from racer_local.records import ROOT", "kernels know nothing"),
+        ("racer_local.kernels.x", "from ..settings import MAX_BUDGET", "kernels know nothing"),
+        ("racer_local.loop", "import llama_cpp", "only llama may"),
+        ("racer_local.loop", "from llama_cpp._ggml import libggml", "only llama may"),
+        ("racer_local.llama.text", "import llama_cpp", "only llama may"),
+        ("racer_local.cli", "from textual.app import App", "only tui may"),
+        ("racer_local.tui.x", "import llama_cpp", "only llama may"),
+        ("racer_local.cli", "from tui import app", "global name"),
+        ("racer_local", "from racer_local.api import Racer", "when it is itself imported"),
+        ("racer_local.novelty", "", "no layer"),
+    ],
+)
+def test_a_made_up_fault_is_found(module: str, text: str, fault: str) -> None:
+    faults = faults_of(module, text, set(sources()))
+    assert len(faults) == 1, faults
+    assert fault in faults[0]
+
+
+@pytest.mark.parametrize(
+    ("module", "text"),
+    [
+        ("racer_local.tui.x", "import textual\nfrom racer_local.api import Racer\nfrom . import y"),
+        ("racer_local.cli", "from racer_local.registry import entries"),
+        ("racer_local.loop", "from racer_local.llama.text import TextStream\nimport numpy"),
+        ("racer_local.llama.x", "import llama_cpp\nfrom racer_local import locations"),
+        ("racer_local.drafting.x", "from ..kernels import trie\nfrom . import y"),
+        ("racer_local", "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from racer_local.api import Racer"),
+    ],
+)
+def test_what_is_allowed_is_no_fault(module: str, text: str) -> None:
+    modules = set(sources()) | {"racer_local.tui.y", "racer_local.drafting.y"}
+    assert faults_of(module, text, modules) == []

@@ -1,0 +1,74 @@
+"""The conversation on the screen. Stays at its end unless the reader has scrolled away from it."""
+
+from textual.app import ComposeResult
+from textual.containers import VerticalScroll
+from textual.content import Content
+from textual.widgets import Static
+
+from ..text import readable
+from .answer import Answer
+
+
+class Question(Static):
+    """What the user sent."""
+
+    DEFAULT_CSS = """
+    Question {
+        height: auto;
+        padding: 0 1;
+        margin: 0 0 1 0;
+        border-left: outer $primary;
+        text-style: bold;
+    }
+    """
+
+
+class Note(Static):
+    """A remark of the program: an error, or how the model is used."""
+
+    DEFAULT_CSS = """
+    Note { height: auto; padding: 0 2; margin-bottom: 1; color: $text-warning; }
+    """
+
+
+class Transcript(VerticalScroll, can_focus=False):
+    """Questions, answers and notes in order."""
+
+    DEFAULT_CSS = """
+    Transcript { height: 1fr; width: 1fr; padding: 0 1; scrollbar-size-vertical: 1; }
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._show_tokens = False
+
+    def compose(self) -> ComposeResult:
+        """Nothing yet."""
+        yield from ()
+
+    def on_mount(self) -> None:
+        """Follow the end."""
+        self.anchor()
+
+    async def begin(self, question: str) -> Answer:
+        """Add a question and the place for its answer."""
+        answer = Answer()
+        await self.mount_all([Question(Content(readable(question))), answer])
+        answer.show_tokens = self._show_tokens
+        self.scroll_end(animate=False)
+        return answer
+
+    async def take_back(self) -> None:
+        """Remove the last question and its answer."""
+        await self.query_children(Question).last().remove()
+        await self.query_children(Answer).last().remove()
+
+    async def note(self, text: str) -> None:
+        """Add a remark."""
+        await self.mount(Note(Content(readable(text))))
+
+    def toggle_tokens(self) -> None:
+        """Change all answers between Markdown and tokens."""
+        self._show_tokens = not self._show_tokens
+        for answer in self.query_children(Answer):
+            answer.show_tokens = self._show_tokens

@@ -1,0 +1,119 @@
+"""Step tree panel: the last draft as a tree, what was accepted bold, the rest dim."""
+
+from collections.abc import Callable, Sequence
+
+from textual.app import ComposeResult
+from textual.containers import Vertical, VerticalScroll
+from textual.content import Content
+from textual.widgets import Static
+
+from racer_local.records import ROOT, DraftTree, Source
+
+from ..sources import STYLES
+from ..text import one_line, token_text
+
+ACCEPTED, REJECTED = "✓ ", "  "
+
+
+class StepTree(Vertical):
+    """The last draft. Draws only while it is shown."""
+
+    DEFAULT_CSS = """
+    StepTree {
+        height: 50%;
+        border-top: solid $panel;
+        padding: 0 1;
+        display: none;
+        & > .head { color: $text-muted; height: auto; max-height: 2; }
+        & > VerticalScroll { height: 1fr; scrollbar-size-vertical: 1; }
+    }
+    Screen.-wide StepTree { width: 48; height: 1fr; border-top: none; border-left: solid $panel; }
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._tree = DraftTree.empty()
+        self._path: tuple[int, ...] = ()
+        self._step = 0
+        self._mode = ""
+        self._piece: Callable[[int], bytes] | None = None
+
+    def compose(self) -> ComposeResult:
+        """A heading and the nodes."""
+        yield Static(classes="head")
+        with VerticalScroll(can_focus=False):
+            yield Static(classes="nodes")
+
+    def set_model(self, piece: Callable[[int], bytes], mode: str) -> None:
+        """Take up a loaded model.
+
+        Args:
+            piece: Bytes of a token.
+            mode: What drafts it verifies and why, for people.
+        """
+        self._piece, self._mode = piece, mode
+        self._draw()
+
+    def show(self, tree: DraftTree, path: tuple[int, ...], step: int) -> None:
+        """Show the draft of a step with its accepted nodes."""
+        self._tree, self._path, self._step = tree, path, step
+        self._draw()
+
+    def toggle(self) -> None:
+        """Show or hide the panel."""
+        self.display = not self.display
+        self._draw()
+
+    def _draw(self) -> None:
+        if not self.display:
+            return
+        head = "no draft yet"
+        if len(self._tree):
+            head = f"step {self._step}: {len(self._tree)} drafted, {len(self._path)} accepted"
+        self.query_one(".head", Static).update(Content(one_line(f"{head} · {self._mode}" if self._mode else head)))
+        if self._piece is not None:
+            self.query_one(".nodes", Static).update(tree_content(self._tree, self._path, self._piece))
+
+
+def tree_content(tree: DraftTree, path: Sequence[int], piece: Callable[[int], bytes]) -> Content:
+    """A draft as lines, one a node: token, source, matched tokens, believed chance.
+
+    Only siblings are indented, so that a long path stays within a narrow screen. The accepted one stands first.
+
+    Args:
+        tree: The draft.
+        path: Its accepted nodes.
+        piece: Bytes of a token.
+    """
+    children: dict[int, list[int]] = {}
+    for node, parent in enumerate(tree.parent.tolist()):
+        children.setdefault(parent, []).append(node)
+    accepted = set(path)
+    for siblings in children.values():
+        siblings.sort(key=lambda node: node not in accepted)
+    lines: list[Content] = []
+    todo = [(node, "") for node in reversed(children.get(ROOT, []))]
+    while todo:
+        node, indent = todo.pop()
+        siblings = children[int(tree.parent[node])]
+        if len(siblings) == 1:
+            branch, below = "↳ ", indent
+        elif node == siblings[-1]:
+            branch, below = "└ ", f"{indent}  "
+        else:
+            branch, below = "├ ", f"{indent}│ "
+        lines.append(_line(tree, node, indent + branch, node in accepted, piece))
+        todo += [(child, below) for child in reversed(children.get(node, []))]
+    return Content("\n").join(lines)
+
+
+def _line(tree: DraftTree, node: int, lead: str, accepted: bool, piece: Callable[[int], bytes]) -> Content:
+    label = Source(int(tree.source[node])).label
+    known = f" {label}"
+    if tree.match_len[node] > 0:
+        known += f" match {tree.match_len[node]}"
+    if tree.p[node] == tree.p[node]:
+        known += f" {tree.p[node]:.0%}"
+    return Content.assemble(
+        ACCEPTED if accepted else REJECTED, lead, (token_text(piece(int(tree.token[node]))), STYLES[label]), known
+    ).stylize("bold" if accepted else "dim")
