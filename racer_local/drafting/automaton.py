@@ -16,7 +16,7 @@ class Automaton:
         nodes: int32[max_nodes, NODE_WIDTH].
         buckets: int32[power of two].
         state: int32[STATE_WIDTH].
-        active: int32[2, N + 1], row 0 the nodes of the last 1..N tokens.
+        active: int32[N + 1, N + 1], row 0 the nodes of the last 1..N tokens.
     """
 
     def __init__(self, max_nodes: int, max_ngram: int) -> None:
@@ -27,7 +27,7 @@ class Automaton:
         self.buckets = np.zeros(1 << (max_nodes - 1).bit_length(), np.int32)
         self.state = np.zeros(trie.STATE_WIDTH, np.int32)
         self.state[trie.USED] = 1
-        self.active = np.zeros((2, max_ngram + 1), np.int32)
+        self.active = np.zeros((max_ngram + 1, max_ngram + 1), np.int32)
 
     def observe(self, tokens: NDArray[np.int32]) -> None:
         """Learn tokens that follow the current window, int32[m]."""

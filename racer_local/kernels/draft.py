@@ -189,7 +189,7 @@ def propose_tree(nodes, active, successors, root_token, options, draft, heap, en
 
     Args:
         nodes: int32[capacity, NODE_WIDTH], the automaton.
-        active: int32[2, N + 1], its window.
+        active: int32[N + 1, N + 1], its window in row 0.
         successors: int32[V, k], guesses by token, best first, -1 for none.
         root_token: Token id of the root.
         options: int32[OPTIONS_WIDTH].

@@ -16,13 +16,15 @@ passes).
 import numpy as np
 from numba import njit
 
-TOKEN, PARENT, DEPTH, COUNT, LINK, CHILD, NEXT, PREV, OLDER, NEWER, CHAIN = range(11)
-"""Columns of a node row. CHILD is the first child, CHAIN the next node in the same hash bucket."""
+TOKEN, PARENT, DEPTH, COUNT, LINK, CHILD, NEXT, PREV, OLDER, NEWER, CHAIN, STAMP = range(12)
+"""Columns of a node row. CHILD is the first child, CHAIN the next node in the same hash bucket, STAMP the window
+that a node was last part of."""
 NODE_WIDTH = 12
 
-USED, NEWEST, OLDEST, EVICTED = range(4)
-"""Cells of the state array. USED counts rows in use, the root included."""
-STATE_WIDTH = 4
+USED, NEWEST, OLDEST, EVICTED, STAMPS, BORDER = range(6)
+"""Cells of the state array. USED counts rows in use, the root included; BORDER is the newest node older than all of
+the window and of the one before."""
+STATE_WIDTH = 6
 
 
 @njit(cache=True, nogil=True, inline="always")
@@ -70,22 +72,68 @@ def _use_push(nodes, state, v):
 
 @njit(cache=True, nogil=True)
 def _use_touch(nodes, state, v):
+    """Make `v` the newest. It joins the window, so the border moves on if it was that."""
+    if v == state[BORDER]:
+        state[BORDER] = nodes[v, OLDER]
     if nodes[v, NEWER] != 0:
         _use_unlink(nodes, state, v)
         _use_push(nodes, state, v)
 
 
 @njit(cache=True, nogil=True)
-def _touch_window(nodes, state, window, walk):
-    """Touch all n-grams of the window, long ones first: both orders named above follow from it."""
-    n = len(window) - 1
-    walk[:] = window
-    for length in range(n, 0, -1):
-        for d in range(length, n + 1):
-            v = walk[d]
-            if v != 0:
-                _use_touch(nodes, state, v)
-                walk[d] = nodes[v, PARENT]
+def _touch_window(nodes, state, active, dropped):
+    """Make the n-grams of the window the newest, long ones first: both orders named above follow from it.
+
+    All of them are among the newest nodes already, together with those of the window before. So the newest part of the
+    use order is written anew as a whole, which costs a few stores a node, instead of moving node by node.
+
+    Args:
+        nodes: As in `observe`.
+        state: As in `observe`.
+        active: As in `observe`.
+        dropped: Longest n-gram of the window before, of which all beginnings leave the window; 0 if none does.
+    """
+    n = active.shape[1] - 1
+    for d in range(1, n + 1):
+        v = active[0, d]
+        for length in range(d, 0, -1):
+            active[length, d] = v
+            v = nodes[v, PARENT]
+    state[STAMPS] += 1
+    stamp = state[STAMPS]
+    newer = np.int32(0)
+    for length in range(1, n + 1):
+        for d in range(n, length - 1, -1):
+            newer = _put_next(nodes, state, active[length, d], newer, stamp)
+    border = state[BORDER]
+    last = newer
+    while dropped != 0 and nodes[dropped, DEPTH] > 0:
+        active[nodes[dropped, DEPTH], 0] = dropped
+        dropped = nodes[dropped, PARENT]
+        if dropped == 0:
+            for length in range(1, n + 1):
+                newer = _put_next(nodes, state, active[length, 0], newer, stamp)
+    if newer != 0:
+        nodes[newer, OLDER] = border
+        if border != 0:
+            nodes[border, NEWER] = newer
+        else:
+            state[OLDEST] = newer
+        state[BORDER] = nodes[last, OLDER]
+
+
+@njit(cache=True, nogil=True)
+def _put_next(nodes, state, v, newer, stamp):
+    """Put `v` next to `newer` on its older side, unless it is none or in place already; returns the last one put."""
+    if v == 0 or nodes[v, STAMP] == stamp:
+        return newer
+    nodes[v, STAMP] = stamp
+    nodes[v, NEWER] = newer
+    if newer != 0:
+        nodes[newer, OLDER] = v
+    else:
+        state[NEWEST] = v
+    return v
 
 
 @njit(cache=True, nogil=True)
@@ -141,6 +189,7 @@ def _add_child(nodes, buckets, state, parent, token, link):
     nodes[v, COUNT] = 0
     nodes[v, LINK] = link
     nodes[v, CHILD] = 0
+    nodes[v, STAMP] = 0
     b = bucket_of(parent, token, len(buckets))
     nodes[v, CHAIN] = buckets[b]
     buckets[b] = v
@@ -157,16 +206,17 @@ def observe(nodes, buckets, state, active, tokens):
         nodes: int32[capacity, NODE_WIDTH]; the capacity holds at least all n-grams of two windows.
         buckets: int32[power of two], hash heads.
         state: int32[STATE_WIDTH].
-        active: int32[2, N + 1]; row 0 holds the node of the last d tokens at column d (0: not in the trie, and then
-            no deeper one is either), row 1 is scratch.
+        active: int32[N + 1, N + 1]; row 0 holds the node of the last d tokens at column d (0: not in the trie, and
+            then no deeper one is either), the other rows are scratch.
         tokens: int32[m], tokens that follow the window.
     """
     n = active.shape[1] - 1
-    window, walk = active[0], active[1]
+    window = active[0]
     for t in range(len(tokens)):
         token = tokens[t]
         parent = window[0]
         link = np.int32(0)
+        dropped = window[n]
         for d in range(1, n + 1):
             was = window[d]
             v = np.int32(0)
@@ -184,7 +234,7 @@ def observe(nodes, buckets, state, active, tokens):
             window[d] = v
             link = v
             parent = was
-        _touch_window(nodes, state, window, walk)
+        _touch_window(nodes, state, active, dropped)
 
 
 @njit(cache=True, nogil=True)
@@ -202,5 +252,11 @@ def seek(nodes, buckets, state, active, tokens):
                 v = find_child(nodes, buckets, parent, tokens[t])
             window[d] = v
             parent = was
-    # as observe does, so that going on from here evicts nothing of the window
-    _touch_window(nodes, state, window, active[1])
+    # going on from here must evict nothing of the window: bring it to the newest, then in order
+    state[BORDER] = state[NEWEST]
+    for d in range(n, 0, -1):
+        v = window[d]
+        while v != 0:
+            _use_touch(nodes, state, v)
+            v = nodes[v, PARENT]
+    _touch_window(nodes, state, active, np.int32(0))

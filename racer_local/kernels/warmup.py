@@ -9,7 +9,7 @@ def warm_up() -> None:
     """Compile all kernels, or load them from the cache. Takes seconds the first time and tenths of one later."""
     i32 = np.int32
     nodes, buckets = np.zeros((64, trie.NODE_WIDTH), i32), np.zeros(64, i32)
-    state, active = np.zeros(trie.STATE_WIDTH, i32), np.zeros((2, 4), i32)
+    state, active = np.zeros(trie.STATE_WIDTH, i32), np.zeros((4, 4), i32)
     state[trie.USED] = 1
     tokens = np.array([1, 2, 1, 2], i32)
     trie.observe(nodes, buckets, state, active, tokens)

@@ -190,16 +190,15 @@ def test_context_end_is_survived_and_named(demo_path: object) -> None:
 
 
 def test_cancel_from_another_thread_keeps_the_text(racer: Racer) -> None:
-    text = ""
-    last = None
+    text, asked, finish = "", False, None
     for step in racer.stream("Count: 1, 2, 3,", temperature=0):
         text += step.text
-        if len(text) > 20 and last is None:
+        finish = step.finish_reason
+        if len(text) > 20 and not asked:
+            asked = True
             threading.Thread(target=racer.cancel).start()
-        last = step
-    assert last is not None
-    assert last.finish_reason in ("cancelled", "stop")
-    assert len(text) > 20
+    assert finish == "cancelled"
+    assert 20 < len(text) < 400
     assert racer.generate("Count: 1, 2, 3,", max_tokens=5, temperature=0).stats.predicted_n == 5
 
 
