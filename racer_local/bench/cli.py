@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from racer_local import registry
 from racer_local.bench import machine, questions, report
 from racer_local.bench.output import Progress, interruptible, model_hash, write_json
+from racer_local.bench.rows import OFF
 from racer_local.errors import ExitCode, UsageError
 from racer_local.options import Parser, report_errors
 from racer_local.settings import POLICIES, DraftConfig
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
     from racer_local.api import Racer
 
 DEFAULT_METHODS = "off,lookup,retrieval,logits,racer"
-OFF = "off"
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -59,6 +59,17 @@ def build_parser() -> argparse.ArgumentParser:
     sub.add_argument("--cost", default="smollm2-q4_1", metavar="NAME|FILE", help="what a decode costs")
     sub.add_argument("--out", type=Path, metavar="FILE")
 
+    sub = command("peer", "the same questions to a server with OpenAI's interface and timings (llama-server)", _peer)
+    sub.add_argument("url", metavar="URL", help="for instance http://127.0.0.1:8080")
+    _question_options(sub)
+    sub.add_argument("--label", default="peer", metavar="NAME", help="what to call it in the table")
+    sub.add_argument("--beside", type=Path, metavar="FILE", help="report of an earlier run, put into the same table")
+    sub.add_argument("--out", type=Path, metavar="FILE")
+
+    sub = command("plot", "a picture of reports (needs the extra 'bench')", _plot)
+    sub.add_argument("files", nargs="+", type=Path, metavar="FILE")
+    sub.add_argument("-o", "--out", type=Path, required=True, metavar="OUT", help="a .svg or .png file")
+
     sub = command("kernels", "time of each drafting kernel", _kernels)
     sub.add_argument("--out", type=Path, metavar="FILE")
     return parser
@@ -87,11 +98,11 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def _run(args: argparse.Namespace, command: str) -> int:
-    from racer_local.bench import methods, run
+    from racer_local.bench import methods, rows, run
 
     chosen = methods.parse(args.methods, DraftConfig(budget=args.budget))
     asked = _questions(args)
-    results = run.Results()
+    results = rows.Results()
     with _open(args) as racer:
         facts = _facts(command, racer)
         done = interruptible(
@@ -210,6 +221,33 @@ def _replay(args: argparse.Namespace, command: str) -> int:
     print(f"{sum(r.n_tokens for r in rows) / (time.perf_counter() - started):.0f} tokens/s replayed", file=sys.stderr)
     write_json(args.out, {**facts, "complete": done, "summary": _cells(cells)})
     return ExitCode.DONE if done else ExitCode.INTERRUPTED
+
+
+def _peer(args: argparse.Namespace, command: str) -> int:
+    from racer_local.bench import peer, rows
+
+    before = rows.load_rows(args.beside) if args.beside else []
+    if args.label in {row.method for row in before}:
+        raise UsageError(f"{args.beside} has a method {args.label!r} already; choose another --label")
+    asked = _questions(args)
+    answered: list[rows.Row] = []
+    done = interruptible(
+        lambda: peer.ask(args.url, args.label, asked, args.max_tokens, answered, Progress("questions"))
+    )
+    cells = report.summarise([*before, *answered], OFF)
+    facts = {"command": command, "machine": machine.describe(), "model": args.url}
+    print(_heading(facts, done))
+    print(report.table(cells))
+    everything = rows.Results([*before, *answered]).as_dict()
+    write_json(args.out, {**facts, "complete": done, "summary": _cells(cells), **everything})
+    return ExitCode.DONE if done else ExitCode.INTERRUPTED
+
+
+def _plot(args: argparse.Namespace, _command: str) -> int:
+    from racer_local.bench import plot
+
+    plot.draw(args.files, args.out)
+    return ExitCode.DONE
 
 
 def _kernels(args: argparse.Namespace, command: str) -> int:

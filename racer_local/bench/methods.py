@@ -1,9 +1,10 @@
 """What is compared: drafting policies over one loop, each with a memory of its own, and the bare loop."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from racer_local.api import Racer, collect
+from racer_local.bench.rows import Answer
 from racer_local.drafting.cost import PlainTime
 from racer_local.drafting.drafter import Drafter, Memory, make_drafter
 from racer_local.drafting.successors import RowScan
@@ -14,32 +15,6 @@ from racer_local.loop import Loop, Parts
 from racer_local.settings import POLICIES, DraftConfig
 
 BARE = "bare"
-OFF = "off"
-
-
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """What one method made of one prompt. Times are seconds.
-
-    Attributes:
-        tokens: Answer tokens.
-        text: Their text.
-        seconds: Time of all decodes after prefill, our own work included.
-        prompt_s: Time of prefill.
-        steps: Decodes.
-        drafted: Nodes drafted.
-        accepted: Nodes accepted.
-        own_s: Part of `seconds` that is ours.
-    """
-
-    tokens: tuple[int, ...]
-    text: str
-    seconds: float
-    prompt_s: float
-    steps: int
-    drafted: int
-    accepted: int
-    own_s: float
 
 
 class Method:

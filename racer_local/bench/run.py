@@ -1,80 +1,15 @@
 """All methods over the same questions in one run, taking turns question by question in rotating order."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, field
-from typing import Any
 
 from racer_local.api import Racer
-from racer_local.bench.methods import OFF, Answer, Method
+from racer_local.bench.methods import Answer, Method
 from racer_local.bench.questions import Question
+from racer_local.bench.rows import OFF, Difference, Results, Row
 from racer_local.records import DraftTree
 
 WARM_UP = "Count from one to ten."
 WARM_UP_TOKENS = 16
-
-
-@dataclass(frozen=True, slots=True)
-class Row:
-    """One question answered by one method, all its turns together.
-
-    Attributes:
-        question: Its id.
-        kind: Its kind.
-        method: Label of the method.
-        turns: An answer a turn.
-    """
-
-    question: str
-    kind: str
-    method: str
-    turns: tuple[Answer, ...]
-
-    def total(self, what: str) -> float:
-        """Sum of a field over the turns."""
-        return sum(getattr(turn, what) for turn in self.turns)
-
-    @property
-    def n_tokens(self) -> int:
-        """Answer tokens of all turns."""
-        return sum(len(turn.tokens) for turn in self.turns)
-
-
-@dataclass(frozen=True, slots=True)
-class Difference:
-    """Where a method's text parts from that of plain decoding.
-
-    Attributes:
-        question: Id.
-        method: Label.
-        position: Answer token at which they part.
-        gap: Distance of the two tokens' logits in a plain decode of what they share.
-    """
-
-    question: str
-    method: str
-    position: int
-    gap: float
-
-
-@dataclass(slots=True)
-class Results:
-    """What a run has measured so far.
-
-    Attributes:
-        rows: In the order of measuring.
-        same: Answers to equal prompts that equal those of plain decoding, by method.
-        compared: Answers to equal prompts, by method.
-        differences: First differences of the others.
-    """
-
-    rows: list[Row] = field(default_factory=list)
-    same: dict[str, int] = field(default_factory=dict)
-    compared: dict[str, int] = field(default_factory=dict)
-    differences: list[Difference] = field(default_factory=list)
-
-    def as_dict(self) -> dict[str, Any]:
-        """For JSON."""
-        return asdict(self)
 
 
 def run(

@@ -122,7 +122,13 @@ class Trace:
                     raise UsageError(
                         f"{file} is a trace of version {int(data['version'])}, this program reads {VERSION}"
                     )
-                return cls(json.loads(str(data["info"])), _answers(data))
+                trace = cls(json.loads(str(data["info"])), _answers(data))
+                used = (data[name].max(initial=0) for name in ("prompt", "token", "row_ids", "node_path", "node_ids"))
+                if max(used) >= trace.n_vocab:
+                    raise UsageError(
+                        f"{file} holds tokens of another vocabulary than its {trace.n_vocab}; record it again"
+                    )
+                return trace
         except OSError as error:
             raise UsageError(f"cannot read the trace {file}: {error}") from error
         except (KeyError, ValueError, IndexError, zipfile.BadZipFile) as error:
