@@ -18,6 +18,9 @@ from racer_local.records import ROOT, DraftTree, Source, Step, Token
 from racer_local.settings import MAX_BUDGET
 from racer_local.stats import N_SOURCES, GenerationStats
 
+NO_NUMBERS = "the model's logits are not numbers; the file may be damaged"
+PLAIN_EVERY = 8
+"""Steps after which the time of a plain step is looked up anew."""
 SOURCES = tuple(Source(bits) for bits in range(N_SOURCES))
 
 
@@ -183,21 +186,21 @@ class Loop:
         """
         parts = self._parts
         parts.scan.read(rows)
-        self._check_numbers([ROOT])
         if parts.picker is None:
             n = walk_greedy(parts.scan.ids, tree.token, tree.parent, self._picks, self._path)
-            path = self._path[: n - 1].tolist()
-            self._check_numbers(path)
-            return self._picks[:n].tolist(), path
+            picks = self._picks[:n].tolist()
+            if picks[-1] < 0:
+                raise DecodeError(NO_NUMBERS)
+            return picks, self._path[: n - 1].tolist()
         children = {
             (parent, token): node
             for node, (parent, token) in enumerate(zip(tree.parent.tolist(), tree.token.tolist(), strict=True))
         }
-        picks: list[int] = []
-        path: list[int] = []
+        picks, path = [], []
         node: int | None = ROOT
         while node is not None:
-            self._check_numbers([node])
+            if parts.scan.ids[node + 1, 0] < 0:
+                raise DecodeError(NO_NUMBERS)
             picks.append(parts.picker.pick(rows[node + 1]))
             if parts.is_end(picks[-1]):
                 break
@@ -205,11 +208,6 @@ class Loop:
             if node is not None:
                 path.append(node)
         return picks, path
-
-    def _check_numbers(self, nodes: Sequence[int]) -> None:
-        for node in nodes:
-            if self._parts.scan.ids[node + 1, 0] < 0:
-                raise DecodeError("the model's logits are not numbers; the file may be damaged")
 
     def _cut(self, picks: list[int], path: list[int], tree: DraftTree) -> tuple[list[int], list[Token], str | None]:
         """Pass picked tokens one at a time through end token, stop string and bound; what follows is dropped.
@@ -251,7 +249,8 @@ class Loop:
             stats.accepted_hist[len(path)] += 1
         else:
             self._parts.plain.add(n_past, t4 - t0)
-        stats.plain_s = self._parts.plain.at(n_past)
+        if stats.plain_s is None or stats.steps % PLAIN_EVERY == 0:
+            stats.plain_s = self._parts.plain.at(n_past)
         stats.count(released)
 
     def _last(self, finish: str | None) -> Step:

@@ -57,8 +57,8 @@ class DraftTree:
 
     @classmethod
     def empty(cls) -> Self:
-        """A tree without nodes: plain decoding."""
-        return cls.allocate(0)
+        """The tree without nodes: plain decoding. Always the same object, since each plain step asks for it."""
+        return _EMPTY  # type: ignore[return-value]
 
     @classmethod
     def allocate(cls, n: int) -> Self:
@@ -118,6 +118,9 @@ class Token(NamedTuple):
     def drafted(self) -> bool:
         """Whether the token had been guessed and was then accepted."""
         return self.depth > 0
+
+
+_EMPTY = DraftTree.allocate(0)
 
 
 @dataclass(frozen=True, slots=True)

@@ -48,9 +48,10 @@ class TextStream:
         """Add a committed token; returns the tokens that are safe to show now."""
         assert not self.stopped, "nothing follows a stop string"
         text = self._decoder.decode(self._piece(token.id))
+        whole = Token(token.id, text, token.source, token.match_len, token.depth, token.step)
         if not self._stop:
-            return [token._replace(text=text)]
-        self._held.append(_Held(token._replace(text=text), self._base + len(self._text)))
+            return [whole]
+        self._held.append(_Held(whole, self._base + len(self._text)))
         self._text += text
         cut = min((at for s in self._stop if (at := self._text.find(s)) >= 0), default=-1)
         if cut >= 0:
