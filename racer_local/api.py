@@ -1,8 +1,6 @@
 """The Python interface: load a model, ask it, get text and honest numbers."""
 
 import threading
-import time
-import uuid
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -11,24 +9,21 @@ from typing import Any, Literal, Self, overload
 
 import numpy as np
 
-from racer_local import registry
-from racer_local.drafting.cost import PlainTime
+from racer_local import openai, registry
+from racer_local.drafting.cost import PlainTime, StepCost
 from racer_local.drafting.drafter import SWITCHED_OFF, Drafter, Memory, make_drafter
 from racer_local.drafting.successors import RowScan
 from racer_local.errors import UsageError
 from racer_local.kernels.warmup import warm_up
-from racer_local.llama import amx, library, probe
+from racer_local.llama import amx, calibrate, library, probe
 from racer_local.llama.chat import ChatFormat, Message
-from racer_local.llama.engine import Engine
-from racer_local.llama.model import Model
+from racer_local.llama.engine import CLOSED, Engine
+from racer_local.llama.model import Model, check_file
 from racer_local.llama.sampling import Sampler
 from racer_local.llama.text import TextStream
 from racer_local.loop import Loop, Parts
 from racer_local.records import Completion, Step, Token
-from racer_local.settings import DraftConfig, ModelParams, SamplingParams, from_options
-
-OPENAI_FINISH = {"stop": "stop", "length": "length", "context": "length", "cancelled": "stop"}
-"""Finish reasons in the words of OpenAI's interface, which knows fewer."""
+from racer_local.settings import MAX_BUDGET, DraftConfig, ModelParams, SamplingParams, from_options
 
 BUSY = "this Racer is answering already; end that answer first"
 
@@ -74,6 +69,7 @@ class Racer:
         self.draft = _draft_config(draft, DraftConfig())
         self._engine: Engine | None = None
         library.load()
+        check_file(path)
         with ThreadPoolExecutor(1) as pool:
             kernels = pool.submit(warm_up)
             self.model = Model(path, params, on_progress, repack=amx.works(path))
@@ -89,6 +85,9 @@ class Racer:
         self._drafters: dict[DraftConfig, Drafter] = {}
         self._scans: dict[int, RowScan] = {}
         self._plain = PlainTime()
+        self._cost: StepCost | None = None
+        if self.draft.policy == "auto":
+            self.step_cost()
         self._busy = threading.Lock()
 
     def __enter__(self) -> Self:
@@ -112,7 +111,7 @@ class Racer:
             UsageError: It is closed.
         """
         if self._engine is None:
-            raise UsageError("this Racer is closed")
+            raise UsageError(CLOSED)
         return self._engine
 
     def cancel(self) -> None:
@@ -200,17 +199,10 @@ class Racer:
             stream: Give chunks instead of one object; the last chunk has usage and timings.
             **options: Those of `stream`.
         """
-        head = {"id": f"chatcmpl-{uuid.uuid4().hex}", "created": int(time.time()), "model": self.model.path.name}
+        steps = self.stream_chat(messages, **options)
         if stream:
-            return _chunks(head, self.stream_chat(messages, **options))
-        done = self.chat(messages, **options)
-        choice = {
-            "index": 0,
-            "message": {"role": "assistant", "content": done.text},
-            "finish_reason": OPENAI_FINISH[done.finish_reason],
-        }
-        totals = {"usage": done.stats.usage(), "timings": done.stats.timings()}
-        return {**head, "object": "chat.completion", "choices": [choice], **totals}
+            return openai.chunks(self.model.path.name, steps)
+        return openai.completion(self.model.path.name, collect(steps))
 
     # inside
 
@@ -222,7 +214,14 @@ class Racer:
             mode, reason = "off", SWITCHED_OFF
         elif mode == "tree" and (config.chain or config.policy == "lookup"):
             mode, reason = "chain", "a single path is drafted as configured"
-        return {"policy": config.policy, "mode": mode, "reason": reason, "budget": config.budget}
+        budget = MAX_BUDGET if config.policy == "auto" else config.budget
+        return {"policy": config.policy, "mode": mode, "reason": reason, "budget": budget}
+
+    def step_cost(self) -> StepCost:
+        """What decodes cost on this machine; measured when first asked for, which empties the cache."""
+        if self._cost is None:
+            self._cost = StepCost(calibrate.measure(self.engine))
+        return self._cost
 
     def _tokens(self, prompt: str | Sequence[int]) -> list[int]:
         if isinstance(prompt, str):
@@ -260,6 +259,7 @@ class Racer:
                 is_end=self.model.is_end,
                 scan=self._scans.setdefault(config.breadth, RowScan(config.breadth)),
                 plain=self._plain,
+                cost=self._cost,
                 stop_asked=lambda: engine.stop_requested,
             )
             yield from Loop(parts, max_tokens).steps(tokens, on_prefill)
@@ -277,7 +277,8 @@ class Racer:
             else:
                 if shape not in self._memories:
                     self._memories[shape] = Memory(config, self.model.n_vocab, self.engine.n_ctx)
-                self._drafters[config] = make_drafter(config, self.mode, self._memories[shape])
+                cost = self.step_cost() if config.policy == "auto" else None
+                self._drafters[config] = make_drafter(config, self.mode, self._memories[shape], cost)
         return self._drafters[config]
 
 
@@ -291,20 +292,6 @@ def collect(steps: Iterable[Step]) -> Completion:
     assert last is not None
     assert last.finish_reason is not None, "an answer ends with a reason"
     return Completion("".join(t.text for t in tokens), tuple(tokens), last.finish_reason, last.stats)
-
-
-def _chunks(head: dict[str, Any], steps: Iterable[Step]) -> Iterator[dict[str, Any]]:
-    def chunk(delta: dict[str, str], finish: str | None) -> dict[str, Any]:
-        choice = {"index": 0, "delta": delta, "finish_reason": finish}
-        return {**head, "object": "chat.completion.chunk", "choices": [choice]}
-
-    yield chunk({"role": "assistant"}, None)
-    for step in steps:
-        if step.text:
-            yield chunk({"content": step.text}, None)
-        if step.finish_reason:
-            totals = {"usage": step.stats.usage(), "timings": step.stats.timings()}
-            yield {**chunk({}, OPENAI_FINISH[step.finish_reason]), **totals}
 
 
 def _draft_config(draft: DraftConfig | str | None, default: DraftConfig) -> DraftConfig:

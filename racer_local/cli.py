@@ -153,18 +153,18 @@ def _prompt(args: argparse.Namespace) -> str | None:
         return piped
     if _given(args, "json") or _given(args, "jsonl") or _given(args, "raw"):
         raise UsageError("there is no prompt; give one with -p TEXT or on stdin")
-    if not all(stream.isatty() for stream in (sys.stdin, sys.stdout, sys.stderr)):
+    if not all(stream and stream.isatty() for stream in (sys.stdin, sys.stdout, sys.stderr)):
         raise UsageError("there is no prompt and no terminal to chat in; give a prompt with -p TEXT or on stdin")
     return None
 
 
 def _is_piped(stream: Any) -> bool:
-    """Whether somebody sends text on stdin: a pipe or a file, not a terminal or a device."""
+    """Whether somebody sends text on stdin: a pipe, a file or a socket, not a terminal or a device."""
     try:
         mode = os.fstat(stream.fileno()).st_mode
     except (OSError, ValueError, AttributeError):
         return False
-    return stat.S_ISFIFO(mode) or stat.S_ISREG(mode)
+    return stat.S_ISFIFO(mode) or stat.S_ISREG(mode) or stat.S_ISSOCK(mode)
 
 
 def _read_template(name: str | None) -> str | None:
@@ -189,14 +189,16 @@ def _answer(args: argparse.Namespace, open_racer: Callable[..., "Racer"], prompt
         opened = open_racer(progress)
     with interrupt, opened as racer:
         interrupt.racer = racer
-        if racer.chat_format.note and not _given(args, "raw"):
-            print(f"racer-chat: {neutral(racer.chat_format.note)}", file=sys.stderr)
         if _given(args, "raw"):
             steps = racer.stream(prompt, **options)
         else:
             system = _given(args, "system")
             messages = [{"role": "system", "content": system}] if system else []
             steps = racer.stream_chat([*messages, {"role": "user", "content": prompt}], **options)
+            if racer.chat_format.note:
+                print(f"racer-chat: {neutral(racer.chat_format.note)}", file=sys.stderr)
+        if interrupt.asked:  # while the model was being prepared, with nobody to tell yet
+            racer.cancel()
         from racer_local.api import collect
 
         as_json, as_lines = _given(args, "json"), _given(args, "jsonl")

@@ -39,10 +39,10 @@ class ContextFullError(RacerError):
 
 
 class DecodeError(RacerError):
-    """llama.cpp refused or failed a decode; the cache is as it was before."""
+    """llama.cpp refused or failed a decode; the cache holds what it says it holds."""
 
 
 class Cancelled(RacerError):
-    """A decode was stopped because the caller asked for it; the cache is as it was before."""
+    """Work was stopped because the caller asked for it; the cache holds what it says it holds."""
 
     exit_code = ExitCode.INTERRUPTED

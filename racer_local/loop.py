@@ -8,7 +8,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from racer_local.drafting.cost import PlainTime
+from racer_local.drafting.cost import PlainTime, StepCost
 from racer_local.drafting.drafter import Drafter
 from racer_local.drafting.successors import RowScan
 from racer_local.errors import Cancelled, DecodeError, RacerError
@@ -70,6 +70,7 @@ class Parts:
         is_end: Whether a token ends the answer.
         scan: Scratch for the rows of a step.
         plain: Yardstick of the speed-up, kept current by the loop.
+        cost: Cost of decodes, kept current by the loop; None where no policy weighs it.
         stop_asked: Whether the user wants the answer to end now.
     """
 
@@ -80,6 +81,7 @@ class Parts:
     is_end: Callable[[int], bool]
     scan: RowScan
     plain: PlainTime
+    cost: StepCost | None = None
     stop_asked: Callable[[], bool] = lambda: False
 
 
@@ -243,6 +245,8 @@ class Loop:
         stats.verify_s += t3 - t2
         stats.commit_s += t4 - t3
         stats.predicted_s += t4 - t0
+        if self._parts.cost is not None:
+            self._parts.cost.observe(len(tree) + 1, t4 - t0)
         if len(tree):
             stats.drafts += 1
             stats.draft_n += len(tree)

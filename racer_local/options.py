@@ -39,8 +39,18 @@ def report_errors(program: str, work: Callable[[], int], *, verbose: bool) -> in
         print(f"{program}: {neutral(str(error))}", file=sys.stderr)
         return error.exit_code
     except BrokenPipeError:
-        # the reader has left; nothing more can be said on stdout, not even by the interpreter's last flush
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _give_up_stdout()
+        return ExitCode.FAILED
+    except OSError as error:
+        if verbose:
+            traceback.print_exc()
+        _give_up_stdout()
+        print(f"{program}: {error.strerror or error}", file=sys.stderr)
         return ExitCode.FAILED
     except KeyboardInterrupt:
         return ExitCode.INTERRUPTED
+
+
+def _give_up_stdout() -> None:
+    """Nothing more can be said on stdout, not even by the interpreter's last flush."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

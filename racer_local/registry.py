@@ -2,6 +2,7 @@
 
 import importlib.util
 import tomllib
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -70,8 +71,15 @@ def locate(entry: Entry) -> Path | None:
         roots = [Path(p) for p in spec.submodule_search_locations or []] if spec else []
     else:
         roots = model_dirs()
+    try:
+        return _first_match(roots, entry.files)
+    except ValueError as error:
+        raise UsageError(f"models.{entry.name}.files: {error}") from error
+
+
+def _first_match(roots: Sequence[Path], patterns: Sequence[str]) -> Path | None:
     for root in roots:
-        for pattern in entry.files:
+        for pattern in patterns:
             # the current directory may be the root of everything: only the model directories are searched through
             deep = sorted(root.glob(f"**/{pattern}")) if root != Path.cwd() else []
             for path in sorted(root.glob(pattern)) + deep:
@@ -90,14 +98,14 @@ def find_model(model: str | Path | None) -> Path:
         ModelError: There is no such file or name, or the named model is not on this machine.
     """
     if isinstance(model, Path):
-        return model.expanduser()
+        return _expanded(model)
     known = entries()
     if model is None:
         path = locate(known[DEMO]) if DEMO in known else None
         if path is None:
             raise ModelError(HOW_TO_GET_ONE)
         return path
-    as_path = Path(model).expanduser()
+    as_path = _expanded(Path(model))
     if model in known and not as_path.is_file():
         entry = known[model]
         path = locate(entry)
@@ -109,6 +117,20 @@ def find_model(model: str | Path | None) -> Path:
     if not as_path.exists() and as_path.suffix.lower() != ".gguf" and len(as_path.parts) == 1:
         raise ModelError(f"no file and no model is named {model!r}; known names: {', '.join(known)}")
     return as_path
+
+
+def _expanded(path: Path) -> Path:
+    """The path with `~` replaced, one that the system can look for.
+
+    Raises:
+        ModelError: It cannot be a path.
+    """
+    try:
+        path = path.expanduser()
+        path.exists()
+    except (OSError, RuntimeError, ValueError) as error:
+        raise ModelError(f"{str(path)[:60]!r} cannot be a file: {error}") from error
+    return path
 
 
 def _toml(file: Path) -> dict[str, object]:

@@ -11,7 +11,7 @@ from typing import Any
 
 from racer_local.errors import UsageError
 
-POLICIES = ("racer", "retrieval", "logits", "lookup", "off")
+POLICIES = ("auto", "racer", "retrieval", "logits", "lookup", "off")
 KV_TYPES = ("f32", "f16", "bf16", "q8_0", "q5_1", "q5_0", "q4_1", "q4_0")
 DEFAULT_N_CTX = 8192
 MAX_BUDGET = 64
@@ -176,7 +176,7 @@ class DraftConfig:
 
     Attributes:
         policy: One of `POLICIES`.
-        budget: Tokens in one verification decode, the root included; 1 drafts nothing.
+        budget: Tokens in one verification decode, the root included; 1 drafts nothing. `auto` chooses for itself.
         chain: Draft a single path instead of a tree.
         max_ngram: Longest n-gram that the automaton keeps (N).
         min_match: Shortest match, in tokens, that retrieval trusts.

@@ -62,6 +62,12 @@ def test_kinds_take_turns_and_are_named(tmp_path: Path) -> None:
     assert [q.id for q in questions.load([spec, code], limit=1)] == ["1", "3", "0"]
 
 
+def test_questions_without_ids_or_with_taken_ones_are_told_apart(tmp_path: Path) -> None:
+    a = write_lines(tmp_path / "a.jsonl", *[{"category": "qa", "turns": [t]} for t in "xy"])
+    b = write_lines(tmp_path / "b.jsonl", *[{"question_id": 1, "category": "qa", "turns": [t]} for t in "zw"])
+    assert [q.id for q in questions.load([a, b])] == ["a.jsonl:1", "a.jsonl:2", "1", "b.jsonl:2"]
+
+
 def test_own_questions_are_of_many_kinds() -> None:
     own = questions.load([questions.OWN])
     assert len(own) == 40
@@ -100,6 +106,9 @@ def test_wrong_options(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> No
     assert "--contexts" in fails(capsys, ExitCode.USAGE, "cost", "--contexts", "x")
     assert "-c" in fails(capsys, ExitCode.USAGE, "cost", "-c", "100", "--contexts", "256")
     assert "--out" in fails(capsys, ExitCode.USAGE, "record")
+    assert "folder" in fails(capsys, ExitCode.USAGE, "run", "--out", str(tmp_path / "no" / "x.json"))
+    for name in ("racer@", "racer/", "racer@\u00b2", "racer@8/tree"):
+        assert "unknown method" in fails(capsys, ExitCode.USAGE, "run", "--methods", name)
     assert "invalid choice" in fails(capsys, ExitCode.USAGE, "nonsense")
 
 
@@ -130,6 +139,12 @@ def test_table_figures() -> None:
     text = report.table(cells)
     assert "overall" in text
     assert "1.25" in text
+
+
+def test_totals_compare_the_same_questions() -> None:
+    rows = [row("1", "a", "off", 10, 1.0), row("1", "a", "peer", 10, 1.0), row("2", "a", "peer", 10, 9.0)]
+    cell = report.summarise(rows, "off")["a"]["peer"]
+    assert cell.ratio == cell.total_ratio == 1.0
 
 
 def test_table_without_a_baseline() -> None:
@@ -237,6 +252,10 @@ def test_trace_comes_back_as_it_was(tmp_path: Path) -> None:
 def test_wrong_traces(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     file = tmp_path / "t.npz"
     assert "cannot read" in fails(capsys, ExitCode.USAGE, "replay", str(file))
+    file.write_bytes(b"")
+    assert "no trace" in fails(capsys, ExitCode.USAGE, "replay", str(file))
+    np.save(tmp_path / "a.npy", np.zeros(3))
+    assert "no trace" in fails(capsys, ExitCode.USAGE, "replay", str(tmp_path / "a.npy"))
     file.write_bytes(b"PK nonsense")
     assert "no trace" in fails(capsys, ExitCode.USAGE, "replay", str(file))
     np.savez(file, version=np.int32(1))
@@ -347,6 +366,31 @@ def test_peer_that_is_not_there_or_gives_no_timings(server: str, capsys: pytest.
     assert "does not answer" in fails(capsys, ExitCode.FAILED, "peer", "http://127.0.0.1:9")
     assert "timings" in fails(capsys, ExitCode.FAILED, "peer", f"{server}/bad")
     assert "no report" in fails(capsys, ExitCode.USAGE, "peer", server, "--beside", __file__)
+    assert "does not answer" in fails(capsys, ExitCode.FAILED, "peer", "localhost")
+
+
+def test_a_failure_in_mid_run_keeps_what_was_measured(
+    server: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    served = 0
+
+    def failing(handler: Server) -> None:
+        nonlocal served
+        served += 1
+        if served > 2:
+            handler.path = "/bad"
+        answer(handler)
+
+    answer = Server.do_POST
+    monkeypatch.setattr(Server, "do_POST", failing)
+    out = tmp_path / "p.json"
+    assert main(["peer", server, "--limit", "1", "--out", str(out)]) == ExitCode.FAILED
+    shown = capsys.readouterr()
+    assert "timings" in shown.err
+    assert "peer" in shown.out
+    saved = json.loads(out.read_text())
+    assert not saved["complete"]
+    assert len(saved["rows"]) == 1
 
 
 # pictures
@@ -367,5 +411,5 @@ def test_plot(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert "no report" in fails(capsys, ExitCode.USAGE, "plot", str(tmp_path / "empty.json"), "-o", "x.svg")
     assert "cannot read" in fails(capsys, ExitCode.USAGE, "plot", str(tmp_path / "none.json"), "-o", "x.svg")
     assert "cannot write" in fails(
-        capsys, ExitCode.FAILED, "plot", str(tmp_path / "c.json"), "-o", str(tmp_path / "no" / "x.svg")
+        capsys, ExitCode.USAGE, "plot", str(tmp_path / "c.json"), "-o", str(tmp_path / "no" / "x.svg")
     )

@@ -179,6 +179,7 @@ def test_policies_draw_on_their_sources() -> None:
     bits = {
         policy: int(np.bitwise_or.reduce(trained(policy, budget=63).propose(63).source, initial=0))
         for policy in POLICIES
+        if policy != "auto"
     }
     assert bits == {
         "racer": Source.RETRIEVAL | Source.LOGITS,
@@ -192,7 +193,7 @@ def test_policies_draw_on_their_sources() -> None:
     assert drafter.propose(63).source.tolist() == [Source.LOGITS] * 62
 
 
-@pytest.mark.parametrize("policy", [p for p in POLICIES if p != "off"])
+@pytest.mark.parametrize("policy", [p for p in POLICIES if p not in ("off", "auto")])
 @pytest.mark.parametrize("chain", [False, True])
 @pytest.mark.parametrize("budget", [1, 2, 8, MAX_BUDGET])
 def test_budget_counts_the_root(policy: str, chain: bool, budget: int) -> None:
@@ -206,7 +207,7 @@ def test_budget_counts_the_root(policy: str, chain: bool, budget: int) -> None:
         assert not chain or tree.is_chain
 
 
-@pytest.mark.parametrize("policy", [p for p in POLICIES if p != "off"])
+@pytest.mark.parametrize("policy", [p for p in POLICIES if p not in ("off", "auto")])
 def test_a_model_that_takes_back_little_gets_short_chains(policy: str) -> None:
     drafter = trained(policy, CHAIN)
     assert isinstance(drafter, ShortDrafter)
@@ -294,19 +295,20 @@ def test_plain_time_is_the_median_near_a_context() -> None:
 # warm-up
 
 STEPS_AFTER_WARM_UP = """
-from racer_local.kernels import draft, successors, trie, verify
+from racer_local.kernels import draft, gain, successors, trie, verify
 from racer_local.kernels.warmup import warm_up
 from racer_local.settings import DraftConfig
 from tests.test_loop import answer
 from tests.fakes import ScriptedModel, random_rows
 
 kernels = (trie.observe, trie.seek, draft.propose_tree, draft.propose_chain, successors.scan_rows,
-           successors.learn_rows, verify.walk_greedy)
+           successors.learn_rows, verify.walk_greedy, gain.propose_gain, gain.learn_beliefs)
 warm_up()
 before = [len(kernel.signatures) for kernel in kernels]
-for chain in (False, True):
-    model = ScriptedModel(random_rows(8, 1))
-    answer(model, DraftConfig(chain=chain), [1, 2, 3], max_tokens=20)
+for policy in ("racer", "auto"):
+    for chain in (False, True):
+        model = ScriptedModel(random_rows(8, 1))
+        answer(model, DraftConfig(policy=policy, chain=chain), [1, 2, 3], max_tokens=20)
 assert min(before) == 1, before
 assert [len(kernel.signatures) for kernel in kernels] == before, "a step compiles what warm-up did not"
 """

@@ -12,7 +12,7 @@ from numba.core.runtime import nrt
 from numpy.typing import NDArray
 
 from racer_local.drafting.automaton import Automaton
-from racer_local.kernels import draft
+from racer_local.kernels import draft, gain
 from racer_local.kernels.batch import fill_tree
 from racer_local.kernels.sampling import CANDIDATE, fill_candidates
 from racer_local.kernels.successors import learn_rows, scan_rows
@@ -213,12 +213,21 @@ def test_no_kernel_of_a_step_allocates() -> None:
     picks, path = np.zeros(MAX_BUDGET, np.int32), np.zeros(MAX_BUDGET, np.int32)
     _, b = batch_of(1, tree, 0)
     root = int(text[-1])
+    f32, counts = np.float32, np.ones((gain.N_BUCKETS, 2), np.float32)
+    table = a.nodes, a.buckets, a.active, table_ids, table_gaps
+    cost, p = np.linspace(0.9, 2, MAX_BUDGET + 1, dtype=np.float32), np.zeros(MAX_BUDGET, np.float32)
+    more = np.zeros((draft.HEAP_SIZE, gain.CANDIDATE_WIDTH), np.int32)
     steps: list[tuple[Callable[..., Any], tuple[Any, ...]]] = [
         (observe, (a.nodes, a.buckets, a.state, a.active, text)),
         (scan_rows, (rows, ids, gaps)),
         (learn_rows, (table_ids, table_gaps, tokens, ids, gaps, np.arange(3, dtype=np.int32))),
         (draft.propose_tree, (a.nodes, a.active, table_ids, root, options, drafted, heap, entries)),
         (draft.propose_chain, (a.nodes, a.active, table_ids, root, options, drafted)),
+        (
+            gain.propose_gain,
+            (*table, root, 2, 60, False, counts, counts[:, 0].copy(), f32(4), cost, drafted, p, heap, more),
+        ),
+        (gain.learn_beliefs, (*table, root, text[:4], 2, f32(99), counts, more[: gain.MAX_CANDIDATES])),
         (walk_greedy, (ids, tree.token, tree.parent, picks, path)),
         (fill_tree, (1, tree.token, tree.parent, tree.depth, 0, *b.values(), np.zeros(MAX_BUDGET + 3, np.int32))),
         (fill_candidates, (rows[0], np.zeros(n_vocab, CANDIDATE))),

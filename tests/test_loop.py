@@ -9,7 +9,7 @@ from itertools import product
 import numpy as np
 import pytest
 
-from racer_local.drafting.cost import PlainTime
+from racer_local.drafting.cost import PlainTime, StepCost
 from racer_local.drafting.drafter import Drafter, Memory, OffDrafter, make_drafter
 from racer_local.drafting.successors import RowScan
 from racer_local.errors import Cancelled, ContextFullError, DecodeError, RacerError
@@ -34,6 +34,8 @@ from tests.fakes import (
 
 N_VOCAB = 26
 TREE = DraftMode("tree", "trees can be verified")
+CHEAP = StepCost({1: 1.0, 2: 1.05, 64: 2.0})
+"""A machine on which drafting pays."""
 PROMPT = [3, 1, 4, 1, 5, 9, 2, 6]
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
 
@@ -41,7 +43,7 @@ Setup = DraftConfig | Drafter
 EVERY_POLICY: list[DraftConfig] = [
     DraftConfig(policy=policy, chain=chain, budget=budget, max_ngram=5)
     for policy in POLICIES
-    for chain in ((False, True) if policy in ("racer", "retrieval", "logits") else (False,))
+    for chain in ((False, True) if policy in ("auto", "racer", "retrieval", "logits") else (False,))
     for budget in ((4, 64) if policy != "off" else (8,))
 ]
 CONFIG_NAMES = [f"{c.policy}-{c.budget}{'-chain' if c.chain else ''}" for c in EVERY_POLICY]
@@ -120,7 +122,7 @@ def answer(
     n_vocab = len(model.row_after(prompt))
     if isinstance(setup, DraftConfig):
         breadth = setup.breadth
-        drafter = make_drafter(setup, TREE, Memory(setup, n_vocab, 512))
+        drafter = make_drafter(setup, TREE, Memory(setup, n_vocab, 512), CHEAP)
     else:
         breadth, drafter = 8, setup
     got = Answer()
@@ -212,7 +214,7 @@ def test_several_turns_on_one_memory() -> None:
     """Each turn adds to the context or goes back in it; cache and memory are those of the turn before."""
     model = ScriptedModel(random_rows(N_VOCAB, 5))
     config = DraftConfig(max_ngram=5)
-    drafter = make_drafter(config, TREE, Memory(config, N_VOCAB, 512))
+    drafter = make_drafter(config, TREE, Memory(config, N_VOCAB, 512), CHEAP)
     context = list(PROMPT)
     for turn in range(6):
         got = answer(model, drafter, context, max_tokens=25)

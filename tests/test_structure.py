@@ -17,6 +17,7 @@ LAYERS = (
     ("api",),
     ("loop", "llama", "registry", "corpus"),
     ("drafting",),
+    ("openai",),
     ("kernels", "records", "settings", "errors", "stats", "locations"),
 )
 """Parts of the package from top to bottom. A part may import its own layer and those below."""

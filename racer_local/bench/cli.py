@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from racer_local import registry
 from racer_local.bench import machine, questions, report
-from racer_local.bench.output import Progress, interruptible, model_hash, write_json
+from racer_local.bench.output import Progress, check_writable, interruptible, model_hash, whole_numbers, write_json
 from racer_local.bench.rows import OFF
 from racer_local.errors import ExitCode, UsageError
 from racer_local.options import Parser, report_errors
@@ -94,7 +94,12 @@ def main(argv: list[str] | None = None) -> int:
     arguments = sys.argv[1:] if argv is None else argv
     args = build_parser().parse_args(arguments)
     command = shlex.join(["racer-bench", *arguments])
-    return report_errors("racer-bench", lambda: args.run(args, command), verbose=args.verbose)
+
+    def work() -> int:
+        check_writable(getattr(args, "out", None))
+        return args.run(args, command)
+
+    return report_errors("racer-bench", work, verbose=args.verbose)
 
 
 def _run(args: argparse.Namespace, command: str) -> int:
@@ -114,16 +119,17 @@ def _run(args: argparse.Namespace, command: str) -> int:
                 fresh=args.fresh,
                 results=results,
                 on_progress=Progress("questions"),
-            )
+            ),
+            results.rows,
         )
         for method in chosen:
             method.close()
     cells = report.summarise(results.rows, OFF)
-    print(_heading(facts, done))
+    print(_heading(facts, done.complete))
     print(report.table(cells))
     _print_sameness(results)
-    write_json(args.out, {**facts, "complete": done, "summary": _cells(cells), **results.as_dict()})
-    return ExitCode.DONE if done else ExitCode.INTERRUPTED
+    write_json(args.out, {**facts, "complete": done.complete, "summary": _cells(cells), **results.as_dict()})
+    return done.exit_code()
 
 
 def _cost(args: argparse.Namespace, command: str) -> int:
@@ -133,8 +139,8 @@ def _cost(args: argparse.Namespace, command: str) -> int:
     from racer_local.llama.model import Model
     from racer_local.settings import MAX_BUDGET, ModelParams
 
-    contexts = _numbers(args.contexts, "--contexts") or cost.CONTEXTS
-    sizes = _numbers(args.sizes, "--sizes") or cost.default_sizes()
+    contexts = whole_numbers(args.contexts, "--contexts") or cost.CONTEXTS
+    sizes = whole_numbers(args.sizes, "--sizes") or cost.default_sizes()
     if sizes[0] != 1 or sizes[-1] > MAX_BUDGET:
         raise UsageError(f"--sizes must begin with 1 and end at {MAX_BUDGET} or before")
     path = registry.find_model(args.model)
@@ -156,14 +162,14 @@ def _cost(args: argparse.Namespace, command: str) -> int:
             engine.close()
             model.close()
 
-    done = interruptible(measure)
+    done = interruptible(measure, curves)
     show.end()
     facts = {"command": command, "machine": machine.describe(), "model": path.name, "model_hash": model_hash(path)}
-    print(_heading(facts, done))
+    print(_heading(facts, done.complete))
     if curves:
         print(cost.table(curves))
-    write_json(args.out, {**facts, "complete": done, "curves": [c.as_dict() for c in curves]})
-    return ExitCode.DONE if done else ExitCode.INTERRUPTED
+    write_json(args.out, {**facts, "complete": done.complete, "curves": [c.as_dict() for c in curves]})
+    return done.exit_code()
 
 
 def _record(args: argparse.Namespace, command: str) -> int:
@@ -185,13 +191,14 @@ def _record(args: argparse.Namespace, command: str) -> int:
             "budget": args.budget,
         }
         done = interruptible(
-            lambda: record.record(racer, asked, config, args.max_tokens, info, trace, Progress("questions"))
+            lambda: record.record(racer, asked, config, args.max_tokens, info, trace, Progress("questions")),
+            trace.answers,
         )
     if trace.answers:
         trace.save(args.out)
         n_tokens = sum(len(a.tokens) for a in trace.answers)
         print(f"{args.out}: {len(trace.answers)} answers, {n_tokens} tokens", file=sys.stderr)
-    return ExitCode.DONE if done else ExitCode.INTERRUPTED
+    return done.exit_code()
 
 
 def _replay(args: argparse.Namespace, command: str) -> int:
@@ -212,15 +219,15 @@ def _replay(args: argparse.Namespace, command: str) -> int:
                 raise UsageError(f"a trace holds {TOP} tokens of each row; a larger breadth cannot be replayed")
             rows.extend(replay.replay(trace, method.label, method.config, curve, Progress(method.label)))
 
-    done = interruptible(run)
+    done = interruptible(run, rows)
     cells = report.summarise(rows, OFF)
     facts = {"command": command, "machine": machine.describe(), "trace": trace.info, "curve": curve.source}
-    print(_heading(facts, done))
+    print(_heading(facts, done.complete))
     print(f"cost of a decode: {curve.source}; speeds are in tokens per plain step")
     print(report.table(cells))
     print(f"{sum(r.n_tokens for r in rows) / (time.perf_counter() - started):.0f} tokens/s replayed", file=sys.stderr)
-    write_json(args.out, {**facts, "complete": done, "summary": _cells(cells)})
-    return ExitCode.DONE if done else ExitCode.INTERRUPTED
+    write_json(args.out, {**facts, "complete": done.complete, "summary": _cells(cells)})
+    return done.exit_code()
 
 
 def _peer(args: argparse.Namespace, command: str) -> int:
@@ -232,15 +239,16 @@ def _peer(args: argparse.Namespace, command: str) -> int:
     asked = _questions(args)
     answered: list[rows.Row] = []
     done = interruptible(
-        lambda: peer.ask(args.url, args.label, asked, args.max_tokens, answered, Progress("questions"))
+        lambda: peer.ask(args.url, args.label, asked, args.max_tokens, answered, Progress("questions")),
+        answered,
     )
     cells = report.summarise([*before, *answered], OFF)
     facts = {"command": command, "machine": machine.describe(), "model": args.url}
-    print(_heading(facts, done))
+    print(_heading(facts, done.complete))
     print(report.table(cells))
     everything = rows.Results([*before, *answered]).as_dict()
-    write_json(args.out, {**facts, "complete": done, "summary": _cells(cells), **everything})
-    return ExitCode.DONE if done else ExitCode.INTERRUPTED
+    write_json(args.out, {**facts, "complete": done.complete, "summary": _cells(cells), **everything})
+    return done.exit_code()
 
 
 def _plot(args: argparse.Namespace, _command: str) -> int:
@@ -310,18 +318,6 @@ def _cells(cells: dict[str, dict[str, report.Cell]]) -> dict[str, Any]:
     from dataclasses import asdict
 
     return {kind: {method: asdict(cell) for method, cell in by.items()} for kind, by in cells.items()}
-
-
-def _numbers(text: str | None, option: str) -> tuple[int, ...]:
-    if text is None:
-        return ()
-    try:
-        numbers = tuple(sorted({int(part) for part in text.split(",")}))
-    except ValueError as error:
-        raise UsageError(f"{option} takes whole numbers with commas, not {text!r}") from error
-    if numbers[0] < 1:
-        raise UsageError(f"{option} must be 1 or more")
-    return numbers
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
 """What is compared: drafting policies over one loop, each with a memory of its own, and the bare loop."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -48,7 +49,8 @@ class Method:
             return self._answer_bare(racer, prompt, max_tokens)
         if self._drafter is None:
             memory = Memory(self.config, racer.model.n_vocab, racer.engine.n_ctx)
-            self._drafter = make_drafter(self.config, racer.mode, memory)
+            cost = racer.step_cost() if self.config.policy == "auto" else None
+            self._drafter = make_drafter(self.config, racer.mode, memory, cost)
         parts = Parts(
             model=racer.engine,
             drafter=self._drafter,
@@ -57,6 +59,7 @@ class Method:
             is_end=racer.model.is_end,
             scan=RowScan(self.config.breadth),
             plain=self._plain,
+            cost=racer.step_cost() if self.config.policy == "auto" else None,
         )
         done = collect(Loop(parts, max_tokens).steps(prompt))
         stats = done.stats
@@ -74,10 +77,8 @@ class Method:
     def _answer_bare(self, racer: Racer, prompt: Sequence[int], max_tokens: int) -> Answer:
         if self._bare is None:
             self._bare = BareLoop(racer.model, racer.engine)
-        tokens, prompt_s, seconds = self._bare.answer(prompt, max_tokens)
+        tokens, steps, prompt_s, seconds = self._bare.answer(prompt, max_tokens)
         text = b"".join(map(racer.model.piece, tokens)).decode("utf-8", "replace")
-        # an end token costs a decode and adds nothing
-        steps = len(tokens) + (len(tokens) < max_tokens)
         return Answer(tuple(tokens), text, seconds, prompt_s, steps, 0, 0, 0.0)
 
 
@@ -98,9 +99,9 @@ def parse(names: str, default: DraftConfig) -> list[Method]:
 
 
 def _config(name: str, default: DraftConfig) -> DraftConfig:
-    rest, _, shape = name.partition("/")
-    policy, _, budget = rest.partition("@")
-    if policy not in POLICIES or shape not in ("", "chain") or (budget and not budget.isdigit()):
+    parts = re.fullmatch(r"([a-z]+)(?:@(\d{1,3}))?(/chain)?", name, re.ASCII)
+    policy, budget, chain = parts.groups() if parts else ("", None, None)
+    if policy not in POLICIES:
         raise UsageError(
             f"unknown method {name!r}; known: {BARE}, {', '.join(POLICIES)}, each policy with @BUDGET or /chain"
         )
@@ -108,5 +109,5 @@ def _config(name: str, default: DraftConfig) -> DraftConfig:
         default,
         policy=policy,
         budget=int(budget) if budget else default.budget,
-        chain=shape == "chain" or default.chain,
+        chain=bool(chain) or default.chain,
     )

@@ -2,22 +2,26 @@
 
 import hashlib
 import json
+import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sized
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from racer_local.errors import RacerError
+from racer_local.errors import ExitCode, RacerError, UsageError
 
 HASHED_BYTES = 1 << 20
-"""Beginning of the model file that identifies it, together with its size."""
+"""Beginning and end of the model file that identify it, together with its size."""
 
 
 def model_hash(path: Path) -> str:
-    """Identifies a model file by its beginning and its size."""
+    """Identifies a model file by its beginning, its end and its size."""
+    size = path.stat().st_size
     with path.open("rb") as file:
         start = file.read(HASHED_BYTES)
-    return hashlib.sha256(start + str(path.stat().st_size).encode()).hexdigest()[:16]
+        file.seek(max(0, size - HASHED_BYTES))
+        end = file.read()
+    return hashlib.sha256(start + end + str(size).encode()).hexdigest()[:16]
 
 
 def write_json(file: Path | None, data: dict[str, Any]) -> None:
@@ -29,14 +33,47 @@ def write_json(file: Path | None, data: dict[str, Any]) -> None:
             raise RacerError(f"cannot write {file}: {error.strerror}") from error
 
 
-def interruptible(work: Callable[[], None]) -> bool:
-    """Do the work; returns False if Ctrl+C ended it early, and leaves what it has gathered to be reported."""
+class Outcome(NamedTuple):
+    """How a measurement ended.
+
+    Attributes:
+        complete: Whether all of it was made.
+        error: What went wrong, if anything did.
+    """
+
+    complete: bool
+    error: RacerError | None
+
+    def exit_code(self) -> int:
+        """The exit code, after everything measured so far was reported; raises what went wrong."""
+        if self.error is not None:
+            raise self.error
+        return ExitCode.DONE if self.complete else ExitCode.INTERRUPTED
+
+
+def interruptible(work: Callable[[], None], gathered: Sized) -> Outcome:
+    """Do the work; Ctrl+C or a known failure ends it early and leaves what it has gathered to be reported.
+
+    Args:
+        work: What to do.
+        gathered: What it fills; a failure before there is anything in it is raised at once.
+    """
     try:
         work()
     except KeyboardInterrupt:
         print(file=sys.stderr)
-        return False
-    return True
+        return Outcome(False, None)
+    except RacerError as error:
+        if not gathered:
+            raise
+        return Outcome(False, error)
+    return Outcome(True, None)
+
+
+def check_writable(file: Path | None) -> None:
+    """Raise UsageError if a report could not be written there: better before measuring than after."""
+    if file is not None and (file.is_dir() or not os.access(file.parent, os.W_OK)):
+        raise UsageError(f"cannot write {file}: its folder must exist and be writable")
 
 
 class Progress:
@@ -59,3 +96,16 @@ class Progress:
         """Clear the line."""
         if sys.stderr.isatty():
             print("\r\x1b[K", end="", file=sys.stderr, flush=True)
+
+
+def whole_numbers(text: str | None, option: str) -> tuple[int, ...]:
+    """Numbers of a list with commas, ascending and each once; none for None."""
+    if text is None:
+        return ()
+    try:
+        numbers = tuple(sorted({int(part) for part in text.split(",")}))
+    except ValueError as error:
+        raise UsageError(f"{option} takes whole numbers with commas, not {text!r}") from error
+    if numbers[0] < 1:
+        raise UsageError(f"{option} must be 1 or more")
+    return numbers

@@ -1,5 +1,6 @@
 """The same questions put to another program that speaks OpenAI's interface and gives timings, as llama-server does."""
 
+import http.client
 import json
 import urllib.error
 import urllib.request
@@ -54,7 +55,7 @@ def _answer(url: str, messages: list[dict[str, str]], max_tokens: int) -> Answer
     body = {"messages": messages, "max_tokens": max_tokens, "temperature": 0, "cache_prompt": True}
     reply = _post(f"{url.rstrip('/')}/v1/chat/completions", body)
     try:
-        text = reply["choices"][0]["message"]["content"]
+        text = reply["choices"][0]["message"]["content"] or ""
         timings = reply["timings"]
         n, drafted = int(timings["predicted_n"]), int(timings.get("draft_n", 0))
         accepted = int(timings.get("draft_n_accepted", 0))
@@ -73,9 +74,9 @@ def _answer(url: str, messages: list[dict[str, str]], max_tokens: int) -> Answer
 
 
 def _post(url: str, body: dict[str, Any]) -> Any:
-    request = urllib.request.Request(url, json.dumps(body).encode(), {"Content-Type": "application/json"})
     try:
+        request = urllib.request.Request(url, json.dumps(body).encode(), {"Content-Type": "application/json"})
         with urllib.request.urlopen(request, timeout=TIMEOUT_S) as response:
             return json.load(response)
-    except (urllib.error.URLError, OSError, ValueError) as error:
+    except (urllib.error.URLError, http.client.HTTPException, OSError, ValueError) as error:
         raise RacerError(f"{url} does not answer as expected: {error}") from error

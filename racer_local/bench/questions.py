@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -45,15 +45,16 @@ def load(files: Sequence[Path], limit: int | None = None) -> list[Question]:
         UsageError: A file cannot be read or a line is no question.
     """
     kinds: dict[str, list[Question]] = {}
+    taken: set[tuple[str, str]] = set()
     for file in files:
-        for question in _read(file):
+        for question in _read(file, taken):
             kinds.setdefault(question.kind, []).append(question)
     longest = max((len(q) for q in kinds.values()), default=0)
     rounds = min(longest, limit) if limit is not None else longest
     return [questions[i] for i in range(rounds) for questions in kinds.values() if i < len(questions)]
 
 
-def _read(file: Path) -> list[Question]:
+def _read(file: Path, taken: set[tuple[str, str]]) -> list[Question]:
     try:
         lines = file.read_text("utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
@@ -62,7 +63,12 @@ def _read(file: Path) -> list[Question]:
     for number, line in enumerate(lines, 1):
         if line.strip():
             try:
-                found.append(_question(json.loads(line), file))
+                question = _question(json.loads(line), file)
+                # ids tell questions apart in reports: one that is missing or taken becomes the place in the file
+                if not question.id or (question.kind, question.id) in taken:
+                    question = replace(question, id=f"{file.name}:{number}")
+                taken.add((question.kind, question.id))
+                found.append(question)
             except (ValueError, TypeError, KeyError) as error:
                 raise UsageError(f"{file}, line {number}: no question in JSON ({error})") from error
     if not found:

@@ -69,6 +69,17 @@ class Room:
         return min(self.n_ctx - n_past, MAX_BUDGET)
 
 
+class FixedCost:
+    """The cost of a curve, whatever the context."""
+
+    def __init__(self, curve: Curve) -> None:
+        self._times = curve.ratio.astype(np.float32)
+
+    def times(self, n_past: int) -> NDArray[np.float32]:
+        """Time of a decode of n tokens over that of one, float32[MAX_BUDGET + 1]."""
+        return self._times
+
+
 def replay(
     trace: Trace, label: str, config: DraftConfig, curve: Curve, on_progress: Callable[[int, int], None]
 ) -> list[ReplayedRow]:
@@ -82,7 +93,7 @@ def replay(
         on_progress: Called with answers done and to do.
     """
     memory = Memory(config, trace.n_vocab, int(trace.info["n_ctx"]))
-    drafter = make_drafter(config, TREE, memory)
+    drafter = make_drafter(config, TREE, memory, FixedCost(curve))
     scan = RowScan(config.breadth)
     room = Room(int(trace.info["n_ctx"]), int(trace.info["max_tokens"]), curve)
     rows = []

@@ -96,7 +96,7 @@ def _cell(rows: Sequence[Measured], base: dict[tuple[str, str], Measured]) -> Ce
         ratio=median(ratios) if ratios else None,
         low=quartiles[0] if ratios else None,
         high=quartiles[2] if ratios else None,
-        total_ratio=_speed(rows) / _speed([p for _, p in pairs]) if ratios else None,
+        total_ratio=_speed([r for r, _ in pairs]) / _speed([p for _, p in pairs]) if ratios else None,
         tokens_per_step=sum(row.n_tokens for row in rows) / steps if steps else 0.0,
         drafted_per_step=sum(row.total("drafted") for row in rows) / steps if steps else 0.0,
         own_share=sum(row.total("own_s") for row in rows) / seconds if seconds else 0.0,

@@ -21,6 +21,7 @@ Rows off the path are what rejected branches teach the successor table.
 
 import json
 import zipfile
+import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -83,6 +84,11 @@ class Trace:
 
     def save(self, file: Path) -> None:
         """Write the archive."""
+        # an open file, since NumPy would add an ending to a name that has none
+        with file.open("wb") as out:
+            np.savez_compressed(out, **self._arrays())
+
+    def _arrays(self) -> dict[str, Any]:
         answers = self.answers
         nodes = [(a, at, path, row) for a, x in enumerate(answers) for (at, path), row in x.off_path.items()]
         starts = np.cumsum([0, *[len(x.ids) for x in answers]])
@@ -90,24 +96,23 @@ class Trace:
         node_path = np.full((len(nodes), depth), -1, np.int32)
         for i, (_, _, path, _) in enumerate(nodes):
             node_path[i, : len(path)] = path
-        np.savez_compressed(
-            file,
-            version=np.int32(VERSION),
-            info=np.array(json.dumps(self.info)),
-            kinds=np.array([x.kind for x in answers]),
-            questions=np.array([x.question for x in answers]),
-            ended=np.array([x.ended for x in answers]),
-            prompt=_joined([x.prompt for x in answers]),
-            prompt_end=np.cumsum([len(x.prompt) for x in answers]),
-            token=_joined([x.tokens for x in answers]),
-            answer_end=np.cumsum([len(x.tokens) for x in answers]),
-            row_ids=np.concatenate([x.ids for x in answers]),
-            row_gaps=np.concatenate([x.gaps for x in answers]).astype(np.float16),
-            node_at=np.array([starts[a] + at for a, at, _, _ in nodes], np.int64),
-            node_path=node_path,
-            node_ids=np.array([row[0] for *_, row in nodes], np.int32).reshape(-1, TOP),
-            node_gaps=np.array([row[1] for *_, row in nodes], np.float16).reshape(-1, TOP),
-        )
+        return {
+            "version": np.int32(VERSION),
+            "info": np.array(json.dumps(self.info)),
+            "kinds": np.array([x.kind for x in answers]),
+            "questions": np.array([x.question for x in answers]),
+            "ended": np.array([x.ended for x in answers]),
+            "prompt": _joined([x.prompt for x in answers]),
+            "prompt_end": np.cumsum([len(x.prompt) for x in answers]),
+            "token": _joined([x.tokens for x in answers]),
+            "answer_end": np.cumsum([len(x.tokens) for x in answers]),
+            "row_ids": np.concatenate([x.ids for x in answers]),
+            "row_gaps": np.concatenate([x.gaps for x in answers]).astype(np.float16),
+            "node_at": np.array([starts[a] + at for a, at, _, _ in nodes], np.int64),
+            "node_path": node_path,
+            "node_ids": np.array([row[0] for *_, row in nodes], np.int32).reshape(-1, TOP),
+            "node_gaps": np.array([row[1] for *_, row in nodes], np.float16).reshape(-1, TOP),
+        }
 
     @classmethod
     def load(cls, file: Path) -> Self:
@@ -123,6 +128,8 @@ class Trace:
                         f"{file} is a trace of version {int(data['version'])}, this program reads {VERSION}"
                     )
                 trace = cls(json.loads(str(data["info"])), _answers(data))
+                if not all(isinstance(trace.info.get(k), int) for k in ("n_vocab", "n_ctx", "max_tokens")):
+                    raise UsageError(f"{file} does not say what it was recorded with; record it again")
                 used = (data[name].max(initial=0) for name in ("prompt", "token", "row_ids", "node_path", "node_ids"))
                 if max(used) >= trace.n_vocab:
                     raise UsageError(
@@ -131,7 +138,7 @@ class Trace:
                 return trace
         except OSError as error:
             raise UsageError(f"cannot read the trace {file}: {error}") from error
-        except (KeyError, ValueError, IndexError, zipfile.BadZipFile) as error:
+        except (KeyError, ValueError, TypeError, IndexError, EOFError, zipfile.BadZipFile, zlib.error) as error:
             raise UsageError(f"{file} is no trace, or damaged; record it again ({error})") from error
 
 

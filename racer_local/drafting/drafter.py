@@ -10,10 +10,12 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from racer_local.drafting.acceptance import PRIOR_WEIGHT, Beliefs
 from racer_local.drafting.automaton import Automaton
 from racer_local.drafting.lookup import NgramIndex
 from racer_local.drafting.successors import RowScan, Successors
 from racer_local.kernels import draft as kernels
+from racer_local.kernels import gain
 from racer_local.records import DraftMode, DraftTree, Source
 from racer_local.settings import MAX_BUDGET, DraftConfig
 
@@ -62,6 +64,8 @@ class Memory:
         self.automaton = Automaton(config.automaton_nodes(n_ctx), config.max_ngram)
         self.successors = Successors(n_vocab, config.breadth)
         self.context: list[int] = []
+        self._tokens = np.zeros(MAX_BUDGET, np.int32)
+        self._rows = np.zeros(MAX_BUDGET, np.int32)
 
     def begin(self, prompt: Sequence[int]) -> None:
         """Learn what of a prompt is new: all that follows its common prefix with the context."""
@@ -75,6 +79,17 @@ class Memory:
             self.automaton.seek(tokens[:known])
         self.automaton.observe(tokens[known:])
         self.context = list(prompt)
+
+    def learn(self, root: int, tree: DraftTree, scan: RowScan, path: Sequence[int], committed: Sequence[int]) -> None:
+        """Learn a verified step: its rows, and the tokens that it has added. Arguments as in `Drafter.learn`."""
+        n = len(tree) + 1
+        self._tokens[0] = root
+        self._tokens[1:n] = tree.token
+        self._rows[0] = 0  # rows of the accepted path: the root's and one more than each node's number
+        for i, node in enumerate(path):
+            self._rows[i + 1] = node + 1
+        self.successors.learn(self._tokens[:n], scan, self._rows[: len(path) + 1])
+        self.commit(committed)
 
     def commit(self, tokens: Sequence[int]) -> None:
         """Learn tokens that an answer has added."""
@@ -99,8 +114,6 @@ class RacerDrafter:
         self._draft = np.zeros((kernels.DRAFT_HEIGHT, MAX_BUDGET + 1), np.int32)
         self._heap = np.zeros(kernels.HEAP_SIZE, np.int64)
         self._entries = np.zeros((kernels.HEAP_SIZE, kernels.ENTRY_WIDTH), np.int32)
-        self._root_path = np.zeros(MAX_BUDGET, np.int32)
-        self._tokens = np.zeros(MAX_BUDGET, np.int32)
 
     def begin(self, prompt: Sequence[int]) -> None:
         """See `Drafter`."""
@@ -120,14 +133,70 @@ class RacerDrafter:
 
     def learn(self, root: int, tree: DraftTree, scan: RowScan, path: Sequence[int], committed: Sequence[int]) -> None:
         """See `Drafter`."""
-        n, m = len(tree) + 1, len(path) + 1
-        self._tokens[0] = root
-        self._tokens[1:n] = tree.token
-        self._root_path[0] = 0
-        for i, node in enumerate(path):
-            self._root_path[i + 1] = node + 1
-        self._memory.successors.learn(self._tokens[:n], scan, self._root_path[:m])
-        self._memory.commit(committed)
+        self._memory.learn(root, tree, scan, path, committed)
+
+
+class Cost(Protocol):
+    """What a decode costs, as `cost.StepCost` knows it."""
+
+    def times(self, n_past: int) -> NDArray[np.float32]:
+        """Time of a decode of n tokens at this context, float32[MAX_BUDGET + 1] by n, in any unit."""
+        ...
+
+
+class GainDrafter:
+    """Drafting by expected gain: what is expected to bring the most tokens per time, or nothing.
+
+    Trees are grown best first from both sources by the believed chance of the whole path, and cut where
+    (1 + sum of the chances) / time is highest.
+    """
+
+    note = ""
+
+    def __init__(self, config: DraftConfig, memory: Memory, cost: Cost) -> None:
+        self._memory = memory
+        self._cost = cost
+        self._min_match = config.min_match
+        self._chain = config.chain
+        self._beliefs = Beliefs()
+        self._draft = np.zeros((kernels.DRAFT_HEIGHT, MAX_BUDGET + 1), np.int32)
+        self._p = np.zeros(MAX_BUDGET, np.float32)
+        self._heap = np.zeros(kernels.HEAP_SIZE, np.int64)
+        self._entries = np.zeros((kernels.HEAP_SIZE, gain.CANDIDATE_WIDTH), np.int32)
+
+    def begin(self, prompt: Sequence[int]) -> None:
+        """See `Drafter`."""
+        self._memory.begin(prompt)
+
+    def propose(self, limit: int) -> DraftTree:
+        """See `Drafter`."""
+        automaton, successors, context = self._memory.automaton, self._memory.successors, self._memory.context
+        n = gain.propose_gain(
+            automaton.nodes,
+            automaton.buckets,
+            automaton.active,
+            successors.ids,
+            successors.gaps,
+            context[-1],
+            self._min_match,
+            limit,
+            self._chain,
+            self._beliefs.counts,
+            self._beliefs.prior,
+            np.float32(PRIOR_WEIGHT),
+            self._cost.times(len(context) - 1),
+            self._draft,
+            self._p,
+            self._heap,
+            self._entries,
+        )
+        return tree_of(self._draft, n, self._p)
+
+    def learn(self, root: int, tree: DraftTree, scan: RowScan, path: Sequence[int], committed: Sequence[int]) -> None:
+        """See `Drafter`."""
+        memory = self._memory
+        self._beliefs.learn(memory.automaton, memory.successors, root, committed, self._min_match)
+        memory.learn(root, tree, scan, path, committed)
 
 
 class LookupDrafter:
@@ -198,10 +267,17 @@ class ShortDrafter:
         self._inner.learn(root, tree, scan, path, committed)
 
 
-def tree_of(draft: NDArray[np.int32], n: int) -> DraftTree:
-    """Copy of the first `n` nodes of a kernel's draft array."""
+def tree_of(draft: NDArray[np.int32], n: int, p: NDArray[np.float32] | None = None) -> DraftTree:
+    """Copy of the first `n` nodes of a kernel's draft array, with the chances of their paths where they are known."""
     token, parent, depth, source, match_len = draft[: kernels.D_MATCH + 1, :n].copy()
-    return DraftTree(token, parent, depth, source.astype(np.uint8), match_len.astype(np.int16), _NO_BELIEF[:n])
+    return DraftTree(
+        token,
+        parent,
+        depth,
+        source.astype(np.uint8),
+        match_len.astype(np.int16),
+        _NO_BELIEF[:n] if p is None else p[:n].copy(),
+    )
 
 
 def fit_to_mode(config: DraftConfig, mode: DraftMode) -> DraftConfig:
@@ -211,13 +287,14 @@ def fit_to_mode(config: DraftConfig, mode: DraftMode) -> DraftConfig:
     return config
 
 
-def make_drafter(config: DraftConfig, mode: DraftMode, memory: Memory | None) -> Drafter:
+def make_drafter(config: DraftConfig, mode: DraftMode, memory: Memory | None, cost: Cost | None = None) -> Drafter:
     """The drafter for a configuration on a model of this mode.
 
     Args:
         config: The user's wish.
         mode: What the model can verify.
         memory: Shared by all policies that retrieve or extrapolate; the others need none.
+        cost: What decodes cost; policy `auto` needs it.
     """
     if config.policy == "off":
         return OffDrafter(SWITCHED_OFF)
@@ -229,5 +306,9 @@ def make_drafter(config: DraftConfig, mode: DraftMode, memory: Memory | None) ->
         drafter = LookupDrafter(config)
     else:
         assert memory is not None, f"policy {config.policy} draws on a memory"
-        drafter = RacerDrafter(config, memory)
+        if config.policy == "auto":
+            assert cost is not None, "policy auto weighs costs"
+            drafter = GainDrafter(config, memory, cost)
+        else:
+            drafter = RacerDrafter(config, memory)
     return ShortDrafter(drafter, mode.max_depth) if mode.max_depth is not None else drafter

@@ -8,6 +8,7 @@ the check fails, weights are not rearranged. The check runs a model in a child p
 import hashlib
 import json
 import platform
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -28,7 +29,10 @@ def works(model_path: Path) -> bool:
     key = _key()
     known = _read(store)
     if key not in known:
-        known[key] = _try_in_child(model_path)
+        code = _try_in_child(model_path)
+        if code not in (0, -signal.SIGILL):
+            return True  # the trial failed for another reason, and loading the model will say which
+        known[key] = code == 0
         _write(store, known)
     return known[key]
 
@@ -58,12 +62,16 @@ def _write(store: Path, known: dict[str, bool]) -> None:
         return  # nowhere to remember it: the next start checks again
 
 
-def _try_in_child(model_path: Path) -> bool:
+def _try_in_child(model_path: Path) -> int | None:
+    """Exit code of the trial, negative for the signal that ended it; None if it could not be run."""
     command = [sys.executable, "-m", "racer_local.llama.amx", str(model_path)]
     try:
-        return subprocess.run(command, capture_output=True, timeout=TIMEOUT_S, check=False).returncode == 0
+        # a session of its own, so that Ctrl+C ends the waiting and not the trial
+        return subprocess.run(
+            command, capture_output=True, timeout=TIMEOUT_S, check=False, start_new_session=True
+        ).returncode
     except (OSError, subprocess.TimeoutExpired):
-        return False
+        return None
 
 
 def _decode_a_little(model_path: Path) -> None:

@@ -19,6 +19,7 @@ class BareLoop:
     def __init__(self, model: Model, like: Engine) -> None:
         """Create a context of the same length, threads and attention as `like`."""
         self._model = model
+        self._n_ctx = like.n_ctx
         params = llama_cpp.llama_context_default_params()
         params.n_ctx = like.n_ctx
         params.n_batch = params.n_ubatch = ModelParams().n_batch
@@ -35,8 +36,8 @@ class BareLoop:
         """Free the context."""
         llama_cpp.llama_free(self._ctx)
 
-    def answer(self, prompt: Sequence[int], max_tokens: int) -> tuple[list[int], float, float]:
-        """Greedy answer; returns its tokens, the time of prefill and the time of all single-token decodes, seconds."""
+    def answer(self, prompt: Sequence[int], max_tokens: int) -> tuple[list[int], int, float, float]:
+        """Greedy answer; returns its tokens, single-token decodes, and seconds of prefill and of those decodes."""
         started = time.perf_counter()
         memory = llama_cpp.llama_get_memory(self._ctx)
         assert memory is not None
@@ -46,15 +47,17 @@ class BareLoop:
             self._decode(prompt[at : min(at + size, len(prompt) - 1)])
         token = prompt[-1]
         answer: list[int] = []
+        steps = 0
         decoding = time.perf_counter()
-        while len(answer) < max_tokens:
+        while len(answer) < max_tokens and len(prompt) + len(answer) <= self._n_ctx:
             self._decode([token])
+            steps += 1
             pointer = llama_cpp.llama_get_logits_ith(self._ctx, -1)
             token = int(np.ctypeslib.as_array(pointer, shape=(self._model.n_vocab,)).argmax())
             if llama_cpp.llama_vocab_is_eog(self._model.vocab, token):
                 break
             answer.append(token)
-        return answer, decoding - started, time.perf_counter() - decoding
+        return answer, steps, decoding - started, time.perf_counter() - decoding
 
     def _decode(self, tokens: Sequence[int]) -> None:
         array = (ctypes.c_int32 * len(tokens))(*tokens)

@@ -54,6 +54,8 @@ class ChatFormat:
         Raises:
             UsageError: A message is malformed, or there is none.
         """
+        if self._formatter is not None:
+            self.note = ""
         checked = [_checked(m) for m in messages]
         if not checked:
             raise UsageError("there is no message to answer")

@@ -18,7 +18,7 @@ import llama_cpp
 import numpy as np
 from numpy.typing import NDArray
 
-from racer_local.errors import Cancelled, ContextFullError, DecodeError, ModelError
+from racer_local.errors import Cancelled, ContextFullError, DecodeError, ModelError, UsageError
 from racer_local.kernels.batch import abort_requested
 from racer_local.llama import library
 from racer_local.llama.batch import Batch
@@ -29,6 +29,7 @@ from racer_local.settings import DEFAULT_N_CTX, MAX_BUDGET, ModelParams, default
 ROLLBACK_SLOTS = 8
 """State snapshots asked for on recurrent and hybrid models: the longest chain that can be taken back."""
 
+CLOSED = "this Racer is closed"
 DECODE_NO_ROOM = 1
 DECODE_ABORTED = 2
 
@@ -131,6 +132,7 @@ class Engine:
         """Empty the cache."""
         llama_cpp.llama_memory_clear(self._memory, False)
         self.tokens.clear()
+        self._pending = 0
         self._synced = [0] * len(self._synced)
 
     def prefill(self, tokens: Sequence[int], on_progress: Callable[[int, int], None] | None = None) -> int:
@@ -156,9 +158,10 @@ class Engine:
         for start in range(0, len(todo), self._n_batch):
             chunk = todo[start : start + self._n_batch]
             self._batch.set_prompt(chunk, self.n_past)
-            self._decode()
+            self._decode(len(chunk))
             self.tokens.extend(chunk.tolist())
             self._synced[0] = self.n_past
+            self._pending = 0
             if on_progress is not None:
                 on_progress(start + len(chunk), len(todo))
         return reused
@@ -174,8 +177,10 @@ class Engine:
             float32[1 + n, V], logits after the root and after each node: a view that the next decode overwrites.
 
         Raises:
-            Cancelled, DecodeError: The cache is as it was before.
+            Cancelled, DecodeError: The cache is as it was before, or empty where the model's memory cannot be cut.
         """
+        if self._ctx is None:
+            raise UsageError(CLOSED)
         n = len(tree) + 1
         assert n <= self.room, "the loop keeps drafts within the room"
         assert not self._pending, "commit follows verify"
@@ -184,8 +189,7 @@ class Engine:
             if self._synced[seq] < self.n_past:
                 llama_cpp.llama_memory_seq_cp(self._memory, 0, seq, self._synced[seq], self.n_past)
                 self._synced[seq] = self.n_past
-        self._decode()
-        self._pending = n
+        self._decode(n)
         return self._logits(n)
 
     def commit(self, root: int, tree: DraftTree, path: Sequence[int]) -> None:
@@ -204,7 +208,6 @@ class Engine:
         memory, used = self._memory, self._n_seq_used
         # what is deeper than the path goes from all sequences at once
         kept = len(path) == len(tree) or llama_cpp.llama_memory_seq_rm(memory, -1, n_keep, -1)
-        self._pending = 0
         if not kept:
             self.clear()
             raise DecodeError("the model's memory refused to drop rejected tokens; turn drafting off for this model")
@@ -222,6 +225,7 @@ class Engine:
             self._synced[seq] = n_keep
         self.tokens.append(root)
         self.tokens.extend(tree.token[list(path)].tolist())
+        self._pending = 0
 
     @property
     def room(self) -> int:
@@ -234,28 +238,32 @@ class Engine:
         Cells of a step that was verified but never committed go as well.
         """
         if n < self.n_past or self._pending:
-            self._pending = 0
             if n > 0 and llama_cpp.llama_memory_seq_rm(self._memory, -1, n, -1):
                 del self.tokens[n:]
                 self._synced = [min(s, n) for s in self._synced]
             else:
                 self.clear()
+            self._pending = 0
         return self.n_past
 
-    def _decode(self) -> None:
-        assert self._ctx is not None, "the engine is closed"
+    def _decode(self, n: int) -> None:
+        """Decode the batch of `n` tokens. They count as pending from before the call, which an exception may follow."""
+        if self._ctx is None:
+            raise UsageError(CLOSED)
         if self._stop[0]:
             raise Cancelled("stopped")
         library.clear_log()
+        self._pending = n
         result = llama_cpp.llama_decode(self._ctx, self._batch.struct)
         if result == 0:
             return
         # the library cleans up one sequence per token only, a tree needs all of them
         if not llama_cpp.llama_memory_seq_rm(self._memory, -1, self.n_past, -1):
             self.clear()
+        self._pending = 0
         if result == DECODE_ABORTED:
             raise Cancelled("stopped")
-        said = "; ".join(library.logged_errors()) or f"code {result}"
+        said = " ".join(" ".join(library.logged_errors()).split()) or f"code {result}"
         if result == DECODE_NO_ROOM:
             raise ContextFullError(f"no room left in the context of {self.n_ctx} tokens")
         raise DecodeError(f"llama.cpp could not decode: {said}")

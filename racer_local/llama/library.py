@@ -1,6 +1,7 @@
 """The llama.cpp library: loaded once, kept silent, its log kept at hand for error messages."""
 
 import ctypes
+import sys
 from collections import deque
 from functools import cache
 
@@ -22,19 +23,17 @@ def _on_log(level: int, text: bytes, _user_data: ctypes.c_void_p) -> None:
         level, line = last_level, last + line
     _log.append((level, line))
     if _echo:
-        import sys
-
         sys.stderr.write(text.decode("utf-8", "replace"))
 
 
-def load(*, echo_log: bool = False) -> None:
+def load(*, echo_log: bool | None = None) -> None:
     """Start the library and take over its log, which would otherwise go to stderr.
 
     Args:
-        echo_log: Write the log to stderr as well (for `-v`).
+        echo_log: Whether to write the log to stderr as well (for `-v`); None leaves that as it is.
     """
     global _echo
-    _echo = echo_log
+    _echo = _echo if echo_log is None else echo_log
     _start()
 
 

@@ -52,7 +52,7 @@ class Model:
         """
         self.path = path
         self._handle: llama_cpp.llama_model_p | None = None
-        _check_file(path)
+        check_file(path)
         library.load()
         self.gpu_layers = params.n_gpu_layers if library.supports_gpu() else 0
         stopped = False
@@ -242,7 +242,7 @@ class Model:
         return int(llama_cpp.llama_vocab_eos(self._vocab))  # pyright: ignore[reportArgumentType]
 
 
-def _check_file(path: Path) -> None:
+def check_file(path: Path) -> None:
     """Raise ModelError for what can be said of a file without the library."""
     if not path.exists():
         raise ModelError(f"no such file: {path}")

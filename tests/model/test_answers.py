@@ -243,6 +243,14 @@ def test_wrong_calls_say_what_is_wrong(racer: Racer) -> None:
             call()
 
 
+def test_a_stream_that_outlives_its_racer_says_so(demo_path: object) -> None:
+    with Racer(demo_path, n_ctx=256) as closed:  # type: ignore[arg-type]
+        steps = closed.stream("a b c", temperature=0)
+        next(steps)
+    with pytest.raises(UsageError, match="closed"):
+        next(steps)
+
+
 def test_two_answers_at_once_are_refused(racer: Racer) -> None:
     first = racer.stream("a b c", max_tokens=5)
     next(first)

@@ -59,6 +59,24 @@ def test_replay_of_a_recorded_run_makes_the_same_steps(
     assert measured["tokens_per_step"] > 1.2
 
 
+def test_fresh_memories_and_a_context_that_fills_up(
+    demo_path: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    few = tmp_path / "few.jsonl"
+    few.write_text('{"category": "a", "turns": ["Count from 1 to 500."]}\n' * 2, "utf-8")
+    wanted = ["run", "--questions", str(few), "--max-tokens", "400", "--methods", "off,bare,lookup", "-c", "128"]
+    seen = {}
+    for name, more in (("kept", []), ("fresh", ["--fresh"])):
+        assert main([*wanted, *more, "--out", str(tmp_path / "r.json")]) == ExitCode.DONE
+        report = json.loads((tmp_path / "r.json").read_text("utf-8"))
+        turns = [(r["method"], r["turns"][0]) for r in report["rows"]]
+        assert {len(t["tokens"]) for m, t in turns if m != "lookup"} == {len(turns[0][1]["tokens"])}
+        assert all(t["steps"] == len(t["tokens"]) for m, t in turns if m == "bare")
+        seen[name] = [t["drafted"] for m, t in turns if m == "lookup"]
+    capsys.readouterr()
+    assert seen["fresh"][0] == seen["fresh"][1]
+
+
 def test_interrupted_run_reports_what_it_has(demo_path: Path, tmp_path: Path) -> None:
     out = tmp_path / "run.json"
     command = [sys.executable, "-m", "racer_local.bench.cli", "run", "--methods", "off", "-c", "2048"]

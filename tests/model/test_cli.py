@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -117,6 +118,54 @@ def test_stop_system_and_seed(demo_path: Path) -> None:
     assert stop not in json.loads(cut.stdout)["text"]
 
 
+def test_every_sampling_and_drafting_option_is_taken(demo_path: Path) -> None:
+    options = ("--top-k", "5", "--top-p", "0.9", "--min-p", "0.1", "--repeat-penalty", "1.1", "--temp", "0.5")
+    more = ("--seed", "1", "--chain", "-fa", "on", "-t", "1", "-ngl", "0", "-c", "256", "--draft", "auto")
+    reply = json.loads(chat("-p", PROMPT, "-n", "12", "--json", *options, *more).stdout)
+    assert reply["usage"]["completion_tokens"] == 12
+    assert (reply["draft"]["policy"], reply["draft"]["mode"]) == ("auto", "chain")
+
+
+def test_a_template_that_fails_is_named(demo_path: Path, tmp_path: Path) -> None:
+    good, bad = tmp_path / "good.jinja", tmp_path / "bad.jinja"
+    good.write_text("{{ messages[-1].content }}")
+    bad.write_text("{{ raise_exception('nope') }}")
+    assert "template" not in chat("-p", "Say hi.", "-n", "2", "--chat-template", str(good)).stderr
+    assert "nope" in chat("-p", "Say hi.", "-n", "2", "--chat-template", str(bad)).stderr
+
+
+def test_an_interrupt_while_the_model_is_prepared_is_not_forgotten(
+    demo_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from racer_local import cli
+    from racer_local.llama import probe
+
+    find_mode = probe.find_mode
+
+    def slow(engine: Any) -> Any:
+        os.kill(os.getpid(), signal.SIGINT)
+        return find_mode(engine)
+
+    monkeypatch.setattr(probe, "find_mode", slow)
+    assert cli.main(["-p", "Write a story.", "-n", "30", "-c", "512"]) == ExitCode.INTERRUPTED
+    assert capsys.readouterr().out.strip() == ""
+
+
+def test_what_cannot_be_a_file_or_be_written_is_one_line() -> None:
+    assert "cannot be a file" in refused(ExitCode.MODEL, "~nosuchuser/x.gguf", "-p", "x")
+    assert "cannot be a file" in refused(ExitCode.MODEL, "x" * 300, "-p", "x")
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "racer_local.cli", "--list-models"],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+    assert done.returncode == ExitCode.FAILED
+    assert "Traceback" not in done.stderr
+
+
 def test_wrong_options_say_what_is_wrong() -> None:
     assert "--nope" in refused(ExitCode.USAGE, "demo", "--nope", "-p", "x")
     assert "invalid int" in refused(ExitCode.USAGE, "demo", "-n", "x", "-p", "x")
@@ -155,7 +204,7 @@ def test_verbose_shows_the_library_and_the_trace(demo_path: Path) -> None:
     done = chat("-v", "-c", "32", "-p", "word " * 100)
     assert done.returncode == ExitCode.CONTEXT_FULL
     assert "Traceback" in done.stderr
-    assert "llama" in done.stderr
+    assert "load_tensors" in done.stderr
 
 
 def test_information_options() -> None:

@@ -167,6 +167,39 @@ def test_a_stop_inside_a_decode_takes_the_whole_tree_back(model: Model, engine: 
     np.testing.assert_allclose(row, fresh_row(model, PROMPT), atol=ROUNDING)
 
 
+@pytest.mark.parametrize("place", ["prefill", "verify", "commit"])
+def test_an_exception_in_any_place_leaves_a_usable_cache(
+    model: Model, engine: Engine, monkeypatch: pytest.MonkeyPatch, place: str
+) -> None:
+    """As Ctrl+C would raise it: right after a native call has done its work."""
+    import llama_cpp
+
+    tree = make_tree([100, 200, 300], [-1, -1, 1])
+    engine.prefill(PROMPT[:4])
+    name = "llama_memory_seq_rm" if place == "commit" else "llama_decode"
+    native = getattr(llama_cpp, name)
+
+    def interrupted(*arguments: object) -> object:
+        native(*arguments)
+        raise KeyboardInterrupt
+
+    if place == "prefill":
+        monkeypatch.setattr(llama_cpp, name, interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            engine.prefill(PROMPT[:-1])
+    else:
+        engine.prefill(PROMPT[:-1])
+        if place == "commit":
+            engine.verify(PROMPT[-1], tree)
+        monkeypatch.setattr(llama_cpp, name, interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            engine.verify(PROMPT[-1], tree) if place == "verify" else engine.commit(PROMPT[-1], tree, [1])
+    monkeypatch.undo()
+    engine.prefill(PROMPT)
+    row = engine.verify(900, DraftTree.empty())[0]
+    np.testing.assert_allclose(row, fresh_row(model, [*PROMPT, 900]), atol=ROUNDING)
+
+
 def test_full_context(engine: Engine) -> None:
     with pytest.raises(ContextFullError, match="-c"):
         engine.prefill(list(range(1000, 1000 + engine.n_ctx)))
