@@ -1,7 +1,8 @@
 """Whether this build's AMX kernels work on this machine.
 
-Some compilers (GCC before 12.4 and 13.3) miscompile the set-up of AMX tiles, and llama.cpp then dies of an illegal
-instruction on the CPUs that have AMX (Intel Xeon since 2023). Weights rearranged for AMX are what leads there, so where
+Some compilers (GCC 12.2 is one) miscompile the set-up of AMX tiles: their `_tile_loadconfig` names 8 bytes of the 64 as
+its input, so the stores of the others are dropped. llama.cpp then dies of an illegal instruction on the CPUs that have
+AMX (Intel Xeon since 2023). Weights rearranged for AMX are what leads there, so where
 the check fails, weights are not rearranged. The check runs a model in a child process, once for each build and CPU.
 """
 
