@@ -280,7 +280,7 @@ def test_replay_of_plain_decoding_costs_a_step_a_token(ended: bool) -> None:
     )
     for r in rows:
         assert r.n_tokens == 80
-        assert r.steps == r.seconds == 80 + ended, "an end token takes a step too"
+        assert r.total("steps") == r.total("seconds") == 80 + ended, "an end token takes a step too"
 
 
 def test_replay_drafts_pay_on_a_repeating_text() -> None:
@@ -288,8 +288,16 @@ def test_replay_drafts_pay_on_a_repeating_text() -> None:
     for policy in ("racer", "retrieval", "logits", "lookup"):
         rows = replay.replay(trace, policy, DraftConfig(policy=policy, budget=16), curve, lambda *_: None)
         assert sum(r.n_tokens for r in rows) == 800
-        assert sum(r.steps for r in rows) < 700, policy
+        assert sum(r.total("steps") for r in rows) < 700, policy
         assert rows == replay.replay(trace, policy, DraftConfig(policy=policy, budget=16), curve, lambda *_: None)
+
+
+def test_replayed_turns_of_a_question_make_one_row() -> None:
+    trace = made_up()
+    for answer in trace.answers[:2]:
+        answer.kind, answer.question = "kind0", "0"
+    rows = replay.replay(trace, "off", DraftConfig(policy="off"), curves.load("gpu-like"), lambda *_: None)
+    assert [(r.question, r.n_tokens) for r in rows] == [("0", 160), ("2", 80), ("3", 80)]
 
 
 def test_replay_notices_a_text_that_is_not_the_models() -> None:

@@ -18,7 +18,7 @@ LAYERS = (
     ("loop", "llama", "registry", "corpus"),
     ("drafting",),
     ("openai",),
-    ("kernels", "records", "settings", "errors", "stats", "locations"),
+    ("kernels", "records", "settings", "errors", "stats", "locations", "sequences"),
 )
 """Parts of the package from top to bottom. A part may import its own layer and those below."""
 FOREIGN = {"llama_cpp": "llama", "textual": "tui"}

@@ -5,14 +5,14 @@ import shlex
 import sys
 import time
 from collections.abc import Callable
-from importlib import import_module
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from racer_local import registry
 from racer_local.bench import machine, questions, report
 from racer_local.bench.output import Progress, check_writable, interruptible, model_hash, whole_numbers, write_json
-from racer_local.bench.rows import OFF
+from racer_local.bench.rows import OFF, Row
 from racer_local.errors import ExitCode, UsageError
 from racer_local.options import Parser, report_errors
 from racer_local.settings import POLICIES, DraftConfig
@@ -208,7 +208,7 @@ def _replay(args: argparse.Namespace, command: str) -> int:
     curve = curves.load(args.cost)
     chosen = methods.parse(args.methods, DraftConfig(budget=args.budget))
     trace = Trace.load(args.trace)
-    rows: list[replay.ReplayedRow] = []
+    rows: list[Row] = []
     started = time.perf_counter()
 
     def run() -> None:
@@ -259,7 +259,8 @@ def _plot(args: argparse.Namespace, _command: str) -> int:
 
 
 def _kernels(args: argparse.Namespace, command: str) -> int:
-    kernels = import_module("racer_local.bench.kernels")
+    from racer_local.bench import kernels
+
     facts = {"command": command, "machine": machine.describe()}
     timings = kernels.run()
     print(_heading(facts, True))
@@ -315,8 +316,6 @@ def _print_sameness(results: Any) -> None:
 
 
 def _cells(cells: dict[str, dict[str, report.Cell]]) -> dict[str, Any]:
-    from dataclasses import asdict
-
     return {kind: {method: asdict(cell) for method, cell in by.items()} for kind, by in cells.items()}
 
 

@@ -1,6 +1,5 @@
 """What a decode of n tokens costs on this machine, by context length, with and without flash attention."""
 
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from statistics import median
@@ -8,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from racer_local.llama.calibrate import time_decode
 from racer_local.llama.engine import Engine
 from racer_local.llama.model import Model
 from racer_local.records import DraftTree
@@ -59,12 +59,9 @@ def measure(
         on_progress(f"context {context}, flash attention {'on' if engine.flash_attn else 'off'}, {repeat}/{REPEATS}")
         for n in sizes:
             tree = _comb(rng.integers(0, model.n_vocab, n - 1).astype(np.int32))
-            started = time.perf_counter()
-            engine.verify(1, tree)
+            seconds = time_decode(engine, tree)
             if repeat:  # the first round warms up
-                times[n].append(time.perf_counter() - started)
-            engine.commit(1, tree, [])
-            engine.prefill(engine.tokens[:context])
+                times[n].append(seconds)
     ms = tuple(median(times[n]) * 1e3 for n in sizes)
     return CostCurve(engine.flash_attn, context, tuple(sizes), ms, tuple(t / ms[0] for t in ms))
 

@@ -4,15 +4,14 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 
-from racer_local.api import Racer, collect
+from racer_local.api import Racer
+from racer_local.bench.asking import answer_greedily, cost_for, fresh_drafter
 from racer_local.bench.rows import Answer
 from racer_local.drafting.cost import PlainTime
-from racer_local.drafting.drafter import Drafter, Memory, make_drafter
+from racer_local.drafting.drafter import Drafter
 from racer_local.drafting.successors import RowScan
 from racer_local.errors import UsageError
 from racer_local.llama.bare import BareLoop
-from racer_local.llama.text import TextStream
-from racer_local.loop import Loop, Parts
 from racer_local.settings import POLICIES, DraftConfig
 
 BARE = "bare"
@@ -48,20 +47,9 @@ class Method:
         if self.config is None:
             return self._answer_bare(racer, prompt, max_tokens)
         if self._drafter is None:
-            memory = Memory(self.config, racer.model.n_vocab, racer.engine.n_ctx)
-            cost = racer.step_cost() if self.config.policy == "auto" else None
-            self._drafter = make_drafter(self.config, racer.mode, memory, cost)
-        parts = Parts(
-            model=racer.engine,
-            drafter=self._drafter,
-            text=TextStream(racer.model.piece),
-            picker=None,
-            is_end=racer.model.is_end,
-            scan=RowScan(self.config.breadth),
-            plain=self._plain,
-            cost=racer.step_cost() if self.config.policy == "auto" else None,
-        )
-        done = collect(Loop(parts, max_tokens).steps(prompt))
+            self._drafter = fresh_drafter(racer, self.config)
+        scan, cost = RowScan(self.config.breadth), cost_for(racer, self.config)
+        done = answer_greedily(racer, self._drafter, prompt, max_tokens, scan, self._plain, cost)
         stats = done.stats
         return Answer(
             tokens=tuple(t.id for t in done.tokens),

@@ -7,13 +7,11 @@ import urllib.request
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from racer_local.bench.questions import Question
+from racer_local.bench.questions import WARM_UP, WARM_UP_TOKENS, Question
 from racer_local.bench.rows import Answer, Row
 from racer_local.errors import RacerError
 
 TIMEOUT_S = 600
-WARM_UP = "Count from one to ten."
-WARM_UP_TOKENS = 16
 
 
 def ask(

@@ -24,7 +24,7 @@ def draw(files: Sequence[Path], out: Path) -> None:
     try:
         import matplotlib
     except ImportError as error:
-        raise UsageError("plotting needs matplotlib: pip install 'racer-local[bench]'") from error
+        raise UsageError("plotting needs matplotlib: pip install matplotlib") from error
     matplotlib.use("Agg")
     from matplotlib import pyplot
 

@@ -16,6 +16,9 @@ MT_BENCH = frozenset(
 )
 """Categories of MT-Bench, which Spec-Bench reports together."""
 MULTI_TURN = "multi-turn"
+WARM_UP = "Count from one to ten."
+"""Asked before anything is measured."""
+WARM_UP_TOKENS = 16
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,19 +1,20 @@
 """Recording a trace: a drafter that passes everything on and writes down every verified row."""
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from racer_local.api import Racer, collect
+from racer_local.api import Racer
+from racer_local.bench.asking import answer_greedily, converse, cost_for, fresh_drafter
 from racer_local.bench.questions import Question
 from racer_local.bench.trace import TOP, RecordedAnswer, Row, Trace
-from racer_local.drafting.cost import PlainTime
-from racer_local.drafting.drafter import Drafter, Memory, make_drafter
+from racer_local.drafting.cost import PlainTime, StepCost
+from racer_local.drafting.drafter import Drafter
 from racer_local.drafting.successors import RowScan
-from racer_local.llama.text import TextStream
-from racer_local.loop import Loop, Parts
 from racer_local.records import DraftTree
+from racer_local.sequences import common_prefix
 from racer_local.settings import DraftConfig
 
 
@@ -62,9 +63,7 @@ class _Recorder:
             ended=ended,
         )
         for tokens, row in self._rows:
-            at = next((i for i, (a, b) in enumerate(zip(tokens, truth, strict=False)) if a != b), None)
-            if at is None:
-                at = min(len(tokens), len(truth))
+            at = common_prefix(tokens, truth)
             if at == len(tokens):
                 out.ids[at], out.gaps[at] = row
             else:
@@ -93,27 +92,24 @@ def record(
         on_progress: Called with questions done and to do.
     """
     trace.info.update(info)
-    memory = Memory(config, racer.model.n_vocab, racer.engine.n_ctx)
-    recorder = _Recorder(make_drafter(config, racer.mode, memory), config.breadth)
+    recorder = _Recorder(fresh_drafter(racer, config), config.breadth)
+    cost = cost_for(racer, config)
     for number, question in enumerate(questions):
         on_progress(number, len(questions))
-        messages: list[dict[str, str]] = []
-        for turn in question.turns:
-            messages.append({"role": "user", "content": turn})
-            prompt = racer.chat_format.prompt(messages).tolist()
-            if len(prompt) >= racer.engine.n_ctx:
-                break
-            parts = Parts(
-                model=racer.engine,
-                drafter=recorder,
-                text=TextStream(racer.model.piece),
-                picker=None,
-                is_end=racer.model.is_end,
-                scan=RowScan(TOP),
-                plain=PlainTime(),
-            )
-            done = collect(Loop(parts, max_tokens).steps(prompt))
-            messages.append({"role": "assistant", "content": done.text})
-            ended = done.finish_reason == "stop"
-            trace.answers.append(recorder.answer(question.kind, question.id, prompt, ended=ended))
+        converse(racer, question, partial(_answer, racer, recorder, cost, question, max_tokens, trace))
     on_progress(len(questions), len(questions))
+
+
+def _answer(
+    racer: Racer,
+    recorder: _Recorder,
+    cost: StepCost | None,
+    question: Question,
+    max_tokens: int,
+    trace: Trace,
+    prompt: list[int],
+) -> str:
+    done = answer_greedily(racer, recorder, prompt, max_tokens, RowScan(TOP), PlainTime(), cost)
+    ended = done.finish_reason == "stop"
+    trace.answers.append(recorder.answer(question.kind, question.id, prompt, ended=ended))
+    return done.text

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from racer_local.bench.curves import Curve
+from racer_local.bench.rows import Answer, Row
 from racer_local.bench.trace import RecordedAnswer, Trace
 from racer_local.drafting.drafter import Drafter, Memory, make_drafter
 from racer_local.drafting.successors import RowScan
@@ -21,33 +22,6 @@ from racer_local.records import DraftMode, DraftTree
 from racer_local.settings import MAX_BUDGET, DraftConfig
 
 TREE = DraftMode("tree", "replayed")
-
-
-@dataclass(frozen=True, slots=True)
-class ReplayedRow:
-    """One answer replayed by one method; time is in plain steps.
-
-    Attributes:
-        question: Id of the question.
-        kind: Its kind.
-        method: Label of the method.
-        n_tokens: Answer tokens.
-        steps: Decodes.
-        drafted: Nodes drafted.
-        seconds: Cost of all decodes in units of a single-token decode.
-    """
-
-    question: str
-    kind: str
-    method: str
-    n_tokens: int
-    steps: int
-    drafted: int
-    seconds: float
-
-    def total(self, what: str) -> float:
-        """A field by name; there is no own work in a replay."""
-        return 0.0 if what == "own_s" else float(getattr(self, what))
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,8 +56,11 @@ class FixedCost:
 
 def replay(
     trace: Trace, label: str, config: DraftConfig, curve: Curve, on_progress: Callable[[int, int], None]
-) -> list[ReplayedRow]:
+) -> list[Row]:
     """Replay all answers with one memory throughout.
+
+    The turns of a question make one row, as when they were measured; its seconds are times of a plain step, and there
+    is no own work.
 
     Args:
         trace: What the model said.
@@ -96,35 +73,40 @@ def replay(
     drafter = make_drafter(config, TREE, memory, FixedCost(curve))
     scan = RowScan(config.breadth)
     room = Room(int(trace.info["n_ctx"]), int(trace.info["max_tokens"]), curve)
-    rows = []
+    rows: list[Row] = []
     for number, answer in enumerate(trace.answers):
         on_progress(number, len(trace.answers))
-        rows.append(_replay_answer(answer, label, drafter, scan, room))
+        turns = (_replay_answer(answer, drafter, scan, room),)
+        if rows and (rows[-1].kind, rows[-1].question) == (answer.kind, answer.question):
+            turns = rows.pop().turns + turns
+        rows.append(Row(answer.question, answer.kind, label, turns))
     return rows
 
 
-def _replay_answer(answer: RecordedAnswer, label: str, drafter: Drafter, scan: RowScan, room: Room) -> ReplayedRow:
+def _replay_answer(answer: RecordedAnswer, drafter: Drafter, scan: RowScan, room: Room) -> Answer:
     picks, nodes = np.zeros(MAX_BUDGET, np.int32), np.zeros(MAX_BUDGET, np.int32)
     truth = answer.tokens.tolist()
     said: list[int] = []
     drafter.begin(answer.prompt.tolist())
-    root, steps, drafted, cost, done = int(answer.prompt[-1]), 0, 0, 0.0, False
+    root, steps, drafted, accepted, cost, done = int(answer.prompt[-1]), 0, 0, 0, 0.0, False
     while not done:
         last = len(said) + 1 >= room.max_tokens
         tree = drafter.propose(0 if last else room.at(len(answer.prompt) - 1 + len(said)) - 1)
         scan.fill(*_rows(answer, truth, len(said), tree))
         n = walk_greedy(scan.ids, tree.token, tree.parent, picks, nodes)
         kept = picks[: min(n, len(truth) - len(said))].tolist()
-        drafter.learn(root, tree, scan, nodes[: min(n - 1, len(kept))].tolist(), kept)
+        path = nodes[: min(n - 1, len(kept))].tolist()
+        drafter.learn(root, tree, scan, path, kept)
         said += kept
         steps += 1
         drafted += len(tree)
+        accepted += len(path)
         cost += room.curve.ratio[len(tree) + 1]
         done = n > len(kept) or (not answer.ended and len(said) == len(truth))
         root = kept[-1] if kept else root
     if said != truth:
         raise RacerError(f"the replay of question {answer.question} left the recorded text; the trace is damaged")
-    return ReplayedRow(answer.question, answer.kind, label, len(truth), steps, drafted, float(cost))
+    return Answer(tuple(truth), "", float(cost), 0.0, steps, drafted, accepted, 0.0)
 
 
 def _rows(

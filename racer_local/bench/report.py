@@ -3,37 +3,10 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from statistics import median, quantiles
-from typing import Protocol
+
+from racer_local.bench.rows import Row
 
 OVERALL = "overall"
-
-
-class Measured(Protocol):
-    """What a table needs of a question answered by a method, measured or replayed."""
-
-    @property
-    def question(self) -> str:
-        """Id of the question."""
-        ...
-
-    @property
-    def kind(self) -> str:
-        """Kind of the question."""
-        ...
-
-    @property
-    def method(self) -> str:
-        """Label of the method."""
-        ...
-
-    @property
-    def n_tokens(self) -> int:
-        """Answer tokens."""
-        ...
-
-    def total(self, what: str) -> float:
-        """Sum over the turns of `seconds`, `steps`, `drafted` or `own_s`."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,11 +36,11 @@ class Cell:
     n: int
 
 
-def summarise(rows: Sequence[Measured], baseline: str) -> dict[str, dict[str, Cell]]:
+def summarise(rows: Sequence[Row], baseline: str) -> dict[str, dict[str, Cell]]:
     """Cells by kind (in order of appearance, `overall` last) and method.
 
     Args:
-        rows: Measured questions.
+        rows: Row questions.
         baseline: Label of the method that ratios refer to.
     """
     kinds = [*dict.fromkeys(row.kind for row in rows), OVERALL]
@@ -80,12 +53,12 @@ def summarise(rows: Sequence[Measured], baseline: str) -> dict[str, dict[str, Ce
     return out
 
 
-def _speed(rows: Sequence[Measured]) -> float:
+def _speed(rows: Sequence[Row]) -> float:
     seconds = sum(row.total("seconds") for row in rows)
     return sum(row.n_tokens for row in rows) / seconds if seconds > 0 else 0.0
 
 
-def _cell(rows: Sequence[Measured], base: dict[tuple[str, str], Measured]) -> Cell:
+def _cell(rows: Sequence[Row], base: dict[tuple[str, str], Row]) -> Cell:
     pairs = [(row, base[row.kind, row.question]) for row in rows if (row.kind, row.question) in base]
     ratios = [_speed([row]) / _speed([plain]) for row, plain in pairs if _speed([plain]) > 0]
     quartiles = quantiles(ratios, n=4, method="inclusive") if len(ratios) > 1 else ratios * 3

@@ -3,13 +3,12 @@
 from collections.abc import Callable, Sequence
 
 from racer_local.api import Racer
-from racer_local.bench.methods import Answer, Method
-from racer_local.bench.questions import Question
-from racer_local.bench.rows import OFF, Difference, Results, Row
+from racer_local.bench.asking import converse
+from racer_local.bench.methods import Method
+from racer_local.bench.questions import WARM_UP, WARM_UP_TOKENS, Question
+from racer_local.bench.rows import OFF, Answer, Difference, Results, Row
 from racer_local.records import DraftTree
-
-WARM_UP = "Count from one to ten."
-WARM_UP_TOKENS = 16
+from racer_local.sequences import common_prefix
 
 
 def run(
@@ -54,16 +53,13 @@ def run(
 
 def _converse(racer: Racer, method: Method, question: Question, max_tokens: int) -> list[tuple[list[int], Answer]]:
     """Hold one conversation; returns prompt and answer of each turn."""
-    messages: list[dict[str, str]] = []
-    out = []
-    for turn in question.turns:
-        messages.append({"role": "user", "content": turn})
-        prompt = racer.chat_format.prompt(messages).tolist()
-        if len(prompt) >= racer.engine.n_ctx:
-            break
-        answer = method.answer(racer, prompt, max_tokens)
-        messages.append({"role": "assistant", "content": answer.text})
-        out.append((prompt, answer))
+    out: list[tuple[list[int], Answer]] = []
+
+    def answer(prompt: list[int]) -> str:
+        out.append((prompt, method.answer(racer, prompt, max_tokens)))
+        return out[-1][1].text
+
+    converse(racer, question, answer)
     return out
 
 
@@ -96,7 +92,7 @@ def first_difference(racer: Racer, prompt: list[int], a: Sequence[int], b: Seque
     Returns:
         Position in the answers, and the gap.
     """
-    at = next((i for i, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b)))
+    at = common_prefix(a, b)
     context = [*prompt, *a[:at]]
     engine, empty = racer.engine, DraftTree.empty()
     engine.prefill(context[:-1])

@@ -17,6 +17,7 @@ from racer_local.drafting.successors import RowScan, Successors
 from racer_local.kernels import draft as kernels
 from racer_local.kernels import gain
 from racer_local.records import DraftMode, DraftTree, Source
+from racer_local.sequences import common_prefix
 from racer_local.settings import MAX_BUDGET, DraftConfig
 
 _NO_BELIEF = np.full(MAX_BUDGET, np.nan, np.float32)
@@ -69,11 +70,7 @@ class Memory:
 
     def begin(self, prompt: Sequence[int]) -> None:
         """Learn what of a prompt is new: all that follows its common prefix with the context."""
-        known = 0
-        for a, b in zip(self.context, prompt, strict=False):
-            if a != b:
-                break
-            known += 1
+        known = common_prefix(self.context, prompt)
         tokens = np.asarray(prompt, np.int32)
         if known < len(self.context):
             self.automaton.seek(tokens[:known])

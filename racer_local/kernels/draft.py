@@ -8,6 +8,7 @@ it: a large budget keeps a share for the logits tree, since a long context has r
 import numpy as np
 from numba import njit
 
+from racer_local.kernels.heap import heap_pop, heap_push
 from racer_local.kernels.trie import CHILD, COUNT, DEPTH, LINK, NEXT, TOKEN
 
 D_TOKEN, D_PARENT, D_DEPTH, D_SOURCE, D_MATCH, D_CHILD, D_SIBLING, Q_NODE, Q_BREADTH = range(9)
@@ -60,34 +61,6 @@ def _append(draft, n, parent, token, source, match):
 
 
 @njit(cache=True, nogil=True)
-def _heap_push(heap, size, item):
-    i = size
-    while i > 0 and heap[(i - 1) >> 1] < item:
-        heap[i] = heap[(i - 1) >> 1]
-        i = (i - 1) >> 1
-    heap[i] = item
-
-
-@njit(cache=True, nogil=True)
-def _heap_pop(heap, size):
-    top = heap[0]
-    last = heap[size - 1]
-    i = 0
-    while True:
-        c = 2 * i + 1
-        if c >= size - 1:
-            break
-        if c + 1 < size - 1 and heap[c + 1] > heap[c]:
-            c += 1
-        if heap[c] <= last:
-            break
-        heap[i] = heap[c]
-        i = c
-    heap[i] = last
-    return top
-
-
-@njit(cache=True, nogil=True)
 def _with_children(nodes, v, min_match):
     """`v` or the nearest node along its suffix links that has children, 0 if that one is too shallow."""
     while v != 0 and nodes[v, CHILD] == 0:
@@ -111,7 +84,7 @@ def _push_children(nodes, v, parent, match, depth, heap, entries, filled, size):
         entries[filled, E_PARENT] = parent
         entries[filled, E_MATCH] = match
         rank = _rank(nodes[c, COUNT], match, depth)
-        _heap_push(heap, size, (np.int64(rank) << 32) | np.int64(len(entries) - filled))
+        heap_push(heap, size, (np.int64(rank) << 32) | np.int64(len(entries) - filled))
         filled += 1
         size += 1
         looked += 1
@@ -130,7 +103,7 @@ def _retrieve(nodes, active, budget, min_match, draft, heap, entries):
         if window[d] != 0:
             filled, size = _push_children(nodes, window[d], -1, d, 1, heap, entries, filled, size)
     while n < budget and size > 0:
-        item = _heap_pop(heap, size)
+        item = heap_pop(heap, size)
         size -= 1
         e = len(entries) - (item & 0xFFFFFFFF)
         v, parent, match = entries[e, E_NODE], entries[e, E_PARENT], entries[e, E_MATCH]

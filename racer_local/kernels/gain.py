@@ -17,12 +17,9 @@ from racer_local.kernels.draft import (
     D_TOKEN,
     LOGITS_BIT,
     RETRIEVAL_BIT,
-    _heap_pop,
-    _heap_push,
 )
-from racer_local.kernels.draft import (
-    D_SIBLING as D_STATE,
-)
+from racer_local.kernels.draft import D_SIBLING as D_STATE  # siblings need no list here, a node's context does
+from racer_local.kernels.heap import heap_pop, heap_push
 from racer_local.kernels.trie import CHILD, COUNT, DEPTH, LINK, NEXT, TOKEN, find_child
 
 C_TOKEN, C_SOURCE, C_MATCH, C_NODE, C_BUCKET, C_PARENT = range(6)
@@ -242,7 +239,8 @@ def propose_gain(
         Number of drafted nodes; 0 where nothing beats plain decoding.
     """
     size, filled = 0, 0
-    state = _window_state(active)
+    root_state = _window_state(active)
+    state = root_state
     expected = 1.0
     best, best_n = 1.0 / cost[1], 0
     n = 0
@@ -258,12 +256,12 @@ def propose_gain(
                 if q >= MIN_P:
                     fresh[i, C_PARENT] = parent
                     item = (np.int64(q * P_SCALE) << 32) | np.int64(len(entries) - filled - i)
-                    _heap_push(heap, size, item)
+                    heap_push(heap, size, item)
                     size += 1
             filled += m
         if size == 0 or n >= limit:
             break
-        item = _heap_pop(heap, size)
+        item = heap_pop(heap, size)
         size = 0 if chain else size - 1
         e = len(entries) - (item & 0xFFFFFFFF)
         path = np.float32((item >> 32) / P_SCALE)
@@ -283,7 +281,7 @@ def propose_gain(
         draft[D_SOURCE, n] = entries[e, C_SOURCE]
         draft[D_MATCH, n] = entries[e, C_MATCH]
         p[n] = path
-        before = draft[D_STATE, above] if above >= 0 else _window_state(active)
+        before = draft[D_STATE, above] if above >= 0 else root_state
         v = entries[e, C_NODE]
         state = v if v != 0 else next_state(nodes, buckets, before, token)
         draft[D_STATE, n] = state

@@ -24,6 +24,7 @@ from racer_local.llama import library
 from racer_local.llama.batch import Batch
 from racer_local.llama.model import Model
 from racer_local.records import DraftMode, DraftTree
+from racer_local.sequences import common_prefix
 from racer_local.settings import DEFAULT_N_CTX, MAX_BUDGET, ModelParams, default_threads
 
 ROLLBACK_SLOTS = 8
@@ -153,7 +154,7 @@ class Engine:
             raise ContextFullError(
                 f"the prompt has {len(tokens) + 1} tokens and the context {self.n_ctx}; shorten it or use a larger -c"
             )
-        reused = self._cut(_common_prefix(self.tokens, tokens))
+        reused = self._cut(common_prefix(self.tokens, tokens))
         todo = np.asarray(tokens[reused:], np.int32)
         for start in range(0, len(todo), self._n_batch):
             chunk = todo[start : start + self._n_batch]
@@ -279,14 +280,6 @@ class Engine:
             self._rows = np.ctypeslib.as_array(pointer, shape=(MAX_BUDGET, self.model.n_vocab))
             self._rows_at = address
         return self._rows[:n]
-
-
-def _common_prefix(a: Sequence[int], b: Sequence[int]) -> int:
-    n = min(len(a), len(b))
-    for i in range(n):
-        if a[i] != b[i]:
-            return i
-    return n
 
 
 def _wants_flash(model: Model, params: ModelParams) -> bool:

@@ -59,6 +59,17 @@ def test_replay_of_a_recorded_run_makes_the_same_steps(
     assert measured["tokens_per_step"] > 1.2
 
 
+def test_a_run_of_policy_auto_can_be_recorded(
+    demo_path: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    few = tmp_path / "few.jsonl"
+    few.write_text(OWN.read_text("utf-8").splitlines()[6], "utf-8")
+    options = ["--draft", "auto", "--questions", str(few), "--max-tokens", "12", "-c", "512"]
+    assert main(["record", *options, "--out", str(tmp_path / "t.npz")]) == ExitCode.DONE
+    assert main(["replay", str(tmp_path / "t.npz"), "--methods", "off,auto"]) == ExitCode.DONE
+    assert "auto" in capsys.readouterr().out
+
+
 def test_fresh_memories_and_a_context_that_fills_up(
     demo_path: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -1,0 +1,64 @@
+"""Putting questions to a loaded model: one conversation a question, every answer greedy."""
+
+from collections.abc import Callable, Sequence
+
+from racer_local.api import Racer, collect
+from racer_local.bench.questions import Question
+from racer_local.drafting.cost import PlainTime, StepCost
+from racer_local.drafting.drafter import Drafter, Memory, make_drafter
+from racer_local.drafting.successors import RowScan
+from racer_local.llama.text import TextStream
+from racer_local.loop import Loop, Parts
+from racer_local.records import Completion
+from racer_local.settings import DraftConfig
+
+
+def converse(racer: Racer, question: Question, answer: Callable[[list[int]], str]) -> None:
+    """Hold a conversation, as far as the context reaches.
+
+    Args:
+        racer: Renders the prompts.
+        question: What the user says, turn by turn.
+        answer: Given the prompt of each turn, token ids; returns the text that the conversation goes on with.
+    """
+    messages: list[dict[str, str]] = []
+    for turn in question.turns:
+        messages.append({"role": "user", "content": turn})
+        prompt = racer.chat_format.prompt(messages).tolist()
+        if len(prompt) >= racer.engine.n_ctx:
+            return
+        messages.append({"role": "assistant", "content": answer(prompt)})
+
+
+def cost_for(racer: Racer, config: DraftConfig) -> StepCost | None:
+    """What the policy weighs decodes by; None for those that do not."""
+    return racer.step_cost() if config.policy == "auto" else None
+
+
+def fresh_drafter(racer: Racer, config: DraftConfig) -> Drafter:
+    """A drafter with a memory of its own."""
+    memory = Memory(config, racer.model.n_vocab, racer.engine.n_ctx)
+    return make_drafter(config, racer.mode, memory, cost_for(racer, config))
+
+
+def answer_greedily(
+    racer: Racer,
+    drafter: Drafter,
+    prompt: Sequence[int],
+    max_tokens: int,
+    scan: RowScan,
+    plain: PlainTime,
+    cost: StepCost | None = None,
+) -> Completion:
+    """Answer a prompt with a drafter of the caller's own, in the loop that every front end uses."""
+    parts = Parts(
+        model=racer.engine,
+        drafter=drafter,
+        text=TextStream(racer.model.piece),
+        picker=None,
+        is_end=racer.model.is_end,
+        scan=scan,
+        plain=plain,
+        cost=cost,
+    )
+    return collect(Loop(parts, max_tokens).steps(prompt))
