@@ -1,44 +1,54 @@
 """The Python interface: load a model, ask it, get text and honest numbers."""
 
 import threading
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal, Self, overload
 
 import numpy as np
 
-from racer_local import openai, registry
-from racer_local.drafting.cost import PlainTime, StepCost
-from racer_local.drafting.drafter import SWITCHED_OFF, Drafter, Memory, make_drafter
+from racer_local import history, openai, registry
+from racer_local.drafting.cost import StepCost
+from racer_local.drafting.drafter import Drafter, describe, make_drafter
+from racer_local.drafting.memory import Memory
 from racer_local.drafting.successors import RowScan
 from racer_local.errors import UsageError
 from racer_local.kernels.warmup import warm_up
-from racer_local.llama import amx, calibrate, library, probe
+from racer_local.learned import Learned
+from racer_local.llama import amx, calibrate, library, probe, trial
 from racer_local.llama.chat import ChatFormat, Message
 from racer_local.llama.engine import CLOSED, Engine
-from racer_local.llama.model import Model, check_file
+from racer_local.llama.model import Model
 from racer_local.llama.sampling import Sampler
 from racer_local.llama.text import TextStream
 from racer_local.loop import Loop, Parts
-from racer_local.records import Completion, Step, Token
-from racer_local.settings import MAX_BUDGET, DraftConfig, ModelParams, SamplingParams, from_options
+from racer_local.records import Completion, Step, collect
+from racer_local.settings import (
+    DraftConfig,
+    ModelParams,
+    SamplingParams,
+    draft_of,
+    from_options,
+    sampling_of,
+    stops_of,
+)
 
 BUSY = "this Racer is answering already; end that answer first"
 
 
 class Racer:
-    """A loaded model with its context and what drafting remembers. One answer at a time; not shared between threads,
-    except for `cancel`.
+    """A loaded model with its context and what drafting remembers. Use it as a context manager, or close it.
 
-    Use it as a context manager, or close it.
+    One answer at a time; not shared between threads, except for `cancel` and `drafts_wanted`.
 
     Attributes:
         model: The loaded file.
         mode: What drafts the model can verify, and why.
         draft: How drafts are made unless a call says otherwise.
-        chat_format: Renders messages; its `note` says when the file's template is not used.
+        chat_format: Renders messages.
+        drafts_wanted: Whether drafts are made; may be changed at any time, also in the middle of an answer.
+        notes: What people should know, a line each: the file's template is not used, say.
     """
 
     def __init__(
@@ -48,6 +58,7 @@ class Racer:
         draft: DraftConfig | str | None = None,
         chat_template: str | None = None,
         on_progress: Callable[[float], bool] | None = None,
+        remember: bool = True,
         **options: Any,
     ) -> None:
         """Load a model.
@@ -57,6 +68,7 @@ class Racer:
             draft: How drafts are made: a configuration or the name of a policy.
             chat_template: Jinja text that replaces the file's own template.
             on_progress: Called with 0..1 while the file loads; returning False gives up.
+            remember: Keep costs of decodes and chances of guesses between starts, in the cache directory.
             **options: Fields of `ModelParams`.
 
         Raises:
@@ -65,14 +77,16 @@ class Racer:
             Cancelled: `on_progress` returned False.
         """
         params: ModelParams = from_options(ModelParams, options, "model")
-        path = registry.find_model(model)
-        self.draft = _draft_config(draft, DraftConfig())
+        path = trial.check_file(registry.find_model(model))
+        self.draft = draft_of(draft, DraftConfig())
         self._engine: Engine | None = None
+        self._begun = self._cost_checked = False
         library.load()
-        check_file(path)
         with ThreadPoolExecutor(1) as pool:
             kernels = pool.submit(warm_up)
-            self.model = Model(path, params, on_progress, repack=amx.works(path))
+            repack = amx.works(path, on_progress)
+            trial.check(path, on_progress)
+            self.model = Model(path, params, on_progress, repack=repack)
             try:
                 self._engine = Engine(self.model, params)
                 kernels.result()
@@ -84,9 +98,9 @@ class Racer:
         self._memories: dict[DraftConfig, Memory] = {}
         self._drafters: dict[DraftConfig, Drafter] = {}
         self._scans: dict[int, RowScan] = {}
-        self._plain = PlainTime()
-        self._cost: StepCost | None = None
-        if self.draft.policy == "auto":
+        self._learned = Learned(path, calibrate.machine(self.engine, params), keep=remember)
+        self.drafts_wanted = True
+        if self.draft.policy == "auto" and self.mode.name != "off":
             self.step_cost()
         self._busy = threading.Lock()
 
@@ -97,11 +111,19 @@ class Racer:
         self.close()
 
     def close(self) -> None:
-        """Free model and context. Closing twice is allowed."""
+        """Free model and context, and keep what was learned. Closing twice is allowed."""
         if self._engine is not None:
+            if self._begun:
+                self._learned.save()
             self._engine.close()
             self._engine = None
         self.model.close()
+
+    @property
+    def notes(self) -> list[str]:
+        """See the class."""
+        template = [self.chat_format.note] if self.chat_format.note else []
+        return template + self._learned.notes
 
     @property
     def engine(self) -> Engine:
@@ -155,9 +177,9 @@ class Racer:
         """
         engine = self.engine
         tokens = self._tokens(prompt)
-        params = _sampling(sampling, options)
-        config = _draft_config(draft, self.draft)
-        stops = _stop_strings(stop)
+        params = sampling_of(sampling, options)
+        config = draft_of(draft, self.draft)
+        stops = stops_of(stop)
         if max_tokens is not None and (not isinstance(max_tokens, int) or max_tokens < 0):
             raise UsageError(f"max_tokens must be a whole number, 0 or more, not {max_tokens!r}")
         if self._busy.locked():
@@ -171,9 +193,23 @@ class Racer:
 
     # messages in, an answer out
 
-    def stream_chat(self, messages: Sequence[Message], **options: Any) -> Generator[Step]:
-        """Answer a conversation step by step; takes the options of `stream`."""
-        return self.stream(self.chat_format.prompt(messages).tolist(), **options)
+    def prompt_tokens(self, messages: Sequence[Message], so_far: Sequence[int] | str = ()) -> list[int]:
+        """Token ids that ask for the next answer, or for the rest of one.
+
+        Args:
+            messages: The conversation.
+            so_far: Beginning of the answer, as text or as the tokens it came in.
+        """
+        prompt = self.chat_format.prompt(messages).tolist()
+        if isinstance(so_far, str):
+            return prompt + self.model.tokenize(so_far, add_special=False, parse_special=False).tolist()
+        return prompt + [int(token) for token in so_far]
+
+    def stream_chat(
+        self, messages: Sequence[Message], *, so_far: Sequence[int] | str = (), **options: Any
+    ) -> Generator[Step]:
+        """Answer a conversation step by step, or go on with an answer that was begun; takes the options of `stream`."""
+        return self.stream(self.prompt_tokens(messages, so_far), **options)
 
     def chat(self, messages: Sequence[Message], **options: Any) -> Completion:
         """Answer a conversation; takes the options of `stream`."""
@@ -204,24 +240,35 @@ class Racer:
             return openai.chunks(self.model.path.name, steps)
         return openai.completion(self.model.path.name, collect(steps))
 
-    # inside
+    def fit(self, messages: Sequence[Message]) -> tuple[list[Message], int]:
+        """The messages that the context has room for, with the answer's; see `history.fit`.
+
+        Returns:
+            Messages, and the number of turns that were left out.
+        """
+        return history.fit(messages, lambda kept: len(self.chat_format.prompt(kept)), self.engine.n_ctx)
+
+    @property
+    def n_nodes(self) -> int:
+        """Nodes in use of the n-gram automata."""
+        return sum(memory.automaton.n_nodes for memory in self._memories.values())
 
     def drafting(self, draft: DraftConfig | str | None = None) -> dict[str, Any]:
         """How an answer would be drafted: `policy`, `mode` (tree, chain or off), `reason` and `budget`."""
-        config = _draft_config(draft, self.draft)
-        mode, reason = self.mode.name, self.mode.reason
-        if config.policy == "off":
-            mode, reason = "off", SWITCHED_OFF
-        elif mode == "tree" and (config.chain or config.policy == "lookup"):
-            mode, reason = "chain", "a single path is drafted as configured"
-        budget = MAX_BUDGET if config.policy == "auto" else config.budget
-        return {"policy": config.policy, "mode": mode, "reason": reason, "budget": budget}
+        return describe(draft_of(draft, self.draft), self.mode)
 
     def step_cost(self) -> StepCost:
-        """What decodes cost on this machine; measured when first asked for, which empties the cache."""
-        if self._cost is None:
-            self._cost = StepCost(calibrate.measure(self.engine))
-        return self._cost
+        """What decodes cost on this machine; measured, or an earlier start's checked, when first asked for, which
+        empties the cache.
+        """
+        cost = self._learned.cost
+        if not self._cost_checked:
+            self._cost_checked = True
+            if not (cost.is_measured and calibrate.still_holds(self.engine, cost.times(calibrate.CONTEXT))):
+                cost.set_curve(calibrate.measure(self.engine), calibrate.CONTEXT)
+        return cost
+
+    # inside
 
     def _tokens(self, prompt: str | Sequence[int]) -> list[int]:
         if isinstance(prompt, str):
@@ -246,7 +293,7 @@ class Racer:
     ) -> Generator[Step]:
         if not self._busy.acquire(blocking=False):
             raise UsageError(BUSY)
-        sampler = None
+        sampler, self._begun = None, True
         try:
             if not params.is_argmax:
                 sampler = Sampler(self.model, params)
@@ -258,9 +305,9 @@ class Racer:
                 picker=sampler,
                 is_end=self.model.is_end,
                 scan=self._scans.setdefault(config.breadth, RowScan(config.breadth)),
-                plain=self._plain,
-                cost=self._cost,
+                cost=self._learned.cost,
                 stop_asked=lambda: engine.stop_requested,
+                drafts_wanted=lambda: self.drafts_wanted,
             )
             yield from Loop(parts, max_tokens).steps(tokens, on_prefill)
         finally:
@@ -277,39 +324,7 @@ class Racer:
             else:
                 if shape not in self._memories:
                     self._memories[shape] = Memory(config, self.model.n_vocab, self.engine.n_ctx)
-                cost = self.step_cost() if config.policy == "auto" else None
-                self._drafters[config] = make_drafter(config, self.mode, self._memories[shape], cost)
+                cost = self.step_cost() if config.policy == "auto" and self.mode.name != "off" else None
+                memory, beliefs = self._memories[shape], self._learned.beliefs
+                self._drafters[config] = make_drafter(config, self.mode, memory, cost, beliefs)
         return self._drafters[config]
-
-
-def collect(steps: Iterable[Step]) -> Completion:
-    """Put the steps of an answer together."""
-    tokens: list[Token] = []
-    last: Step | None = None
-    for step in steps:
-        tokens += step.tokens
-        last = step
-    assert last is not None
-    assert last.finish_reason is not None, "an answer ends with a reason"
-    return Completion("".join(t.text for t in tokens), tuple(tokens), last.finish_reason, last.stats)
-
-
-def _draft_config(draft: DraftConfig | str | None, default: DraftConfig) -> DraftConfig:
-    if draft is None:
-        return default
-    return replace(default, policy=draft) if isinstance(draft, str) else draft
-
-
-def _sampling(sampling: SamplingParams | None, options: Mapping[str, Any]) -> SamplingParams:
-    if sampling is None:
-        return from_options(SamplingParams, options, "sampling")
-    if options:
-        raise UsageError(f"give either sampling=... or {', '.join(sorted(options))}, not both")
-    return sampling
-
-
-def _stop_strings(stop: str | Sequence[str]) -> tuple[str, ...]:
-    stops = (stop,) if isinstance(stop, str) else tuple(stop)
-    if any(not isinstance(s, str) or not s for s in stops):
-        raise UsageError("a stop string must be text of at least one character")
-    return stops

@@ -3,17 +3,16 @@
 import argparse
 import json
 import os
-import signal
 import stat
 import sys
-import threading
 from collections.abc import Callable, Iterator
 from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from racer_local import locations, registry
+from racer_local import config, locations, registry
+from racer_local.console import Interrupt, Progress
 from racer_local.display import neutral, summary
 from racer_local.errors import ExitCode, UsageError
 from racer_local.options import Parser, report_errors
@@ -23,8 +22,12 @@ if TYPE_CHECKING:
     from racer_local.api import Racer
     from racer_local.records import Completion, Step
 
-PROGRESS_AFTER_S = 0.7
-"""Loading that takes longer shows its progress."""
+FILLED_IN = (
+    *("system", "max-tokens", "temp", "top-k", "top-p", "min-p", "repeat-penalty", "seed", "stop"),
+    *("ctx-size", "gpu-layers", "threads", "flash-attn", "raw", "chat-template"),
+    *("draft", "draft-budget", "draft-temp", "chain"),
+)
+"""Options that the environment and config.toml may give."""
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -41,6 +44,15 @@ def build_parser() -> argparse.ArgumentParser:
     parser.add_argument("-p", "--prompt", metavar="TEXT", help="answer TEXT and leave; '-' reads it from stdin")
     parser.add_argument("-s", "--system", metavar="TEXT", help="system prompt")
     parser.add_argument("-n", "--max-tokens", type=int, metavar="N", help="end the answer after N tokens")
+
+    parser.add_argument(
+        "--resume",
+        nargs="?",
+        const="",
+        metavar="NAME",
+        help="go on with an earlier conversation, the last one if none is named",
+    )
+    parser.add_argument("--sessions", action="store_true", help="list the conversations that --resume knows")
 
     group = parser.add_argument_group("sampling")
     group.add_argument("--temp", dest="temperature", type=float, metavar="T", help="temperature; 0 is greedy")
@@ -62,11 +74,15 @@ def build_parser() -> argparse.ArgumentParser:
     group = parser.add_argument_group("drafting")
     group.add_argument("--draft", choices=POLICIES, help="where drafts come from")
     group.add_argument("--draft-budget", type=int, metavar="N", help=f"tokens in one decode, 1 to {MAX_BUDGET}")
+    group.add_argument(
+        "--draft-temp", type=float, metavar="T", help="above 1 policy auto drafts wider trees, below deeper ones"
+    )
     group.add_argument("--chain", action="store_true", help="draft one path instead of a tree")
 
     group = parser.add_argument_group("output")
     group.add_argument("--json", action="store_true", help="print one JSON object: text, usage, timings")
     group.add_argument("--jsonl", action="store_true", help="print a JSON line for each step, totals last")
+    group.add_argument("--doctor", action="store_true", help="report on MODEL on this machine (also as --json)")
     group.add_argument("--list-models", action="store_true", help="print the names that work as MODEL")
     group.add_argument("--paths", action="store_true", help="print where files are looked for")
     group.add_argument("-v", "--verbose", action="store_true", help="show llama.cpp's log and full error traces")
@@ -76,18 +92,29 @@ def build_parser() -> argparse.ArgumentParser:
 
 def main(argv: list[str] | None = None) -> int:
     """Run racer-chat; returns the exit code."""
-    args = build_parser().parse_args(argv)
-    return report_errors("racer-chat", lambda: _run(args), verbose=bool(_given(args, "verbose")))
+    parser = build_parser()
+    args = parser.parse_args(argv)
+
+    def work() -> int:
+        own = config.load()
+        config.fill(args, parser, FILLED_IN, own)
+        return _run(args, own)
+
+    return report_errors("racer-chat", work, verbose=bool(_given(args, "verbose")))
 
 
 def _given(args: argparse.Namespace, name: str) -> Any:
     return getattr(args, name, None)
 
 
-def _run(args: argparse.Namespace) -> int:
+def _run(args: argparse.Namespace, own: config.Config) -> int:
     if _given(args, "paths"):
         for name, path in locations.all_paths().items():
             print(f"{name:15} {path}")
+        return ExitCode.DONE
+    if _given(args, "sessions"):
+        for conversation in import_module("racer_local.tui.archive").list_sessions(locations.sessions_dir()):
+            print(f"{conversation.id:40} {neutral(conversation.name)}")
         return ExitCode.DONE
     if _given(args, "list_models"):
         _list_models()
@@ -97,7 +124,7 @@ def _run(args: argparse.Namespace) -> int:
     if _given(args, "raw") and (_given(args, "system") or _given(args, "chat_template")):
         raise UsageError("--raw uses no chat template, so --system and --chat-template have no place")
     params, draft, options = _settings(args)
-    prompt = _prompt(args)
+    prompt = None if _given(args, "doctor") else _prompt(args)
     if prompt is not None and not prompt.strip():
         raise UsageError("the prompt is empty; write something after -p or on stdin")
     path = registry.find_model(_given(args, "model"))
@@ -110,9 +137,18 @@ def _run(args: argparse.Namespace) -> int:
         library.load(echo_log=bool(_given(args, "verbose")))
         return Racer(path, draft=draft, chat_template=template, on_progress=on_progress, **params)
 
+    if _given(args, "doctor"):
+        return _doctor(args, open_racer)
     if prompt is None:
-        app = import_module("racer_local.tui.app")
-        return app.run(open_racer, system=_given(args, "system"), options=options, title=path.name)
+        return import_module("racer_local.tui.start").start(
+            open_racer,
+            title=path.name,
+            system=_given(args, "system"),
+            resume=_given(args, "resume"),
+            options={**options, "draft": draft},
+            loading={"draft": draft, **params},
+            own=own,
+        )
     return _answer(args, open_racer, prompt, options)
 
 
@@ -123,7 +159,12 @@ def _settings(args: argparse.Namespace) -> tuple[dict[str, Any], DraftConfig, di
     if flash in ("on", "off"):
         params["flash_attn"] = flash == "on"
     ModelParams(**params)
-    wish = {"policy": _given(args, "draft"), "budget": _given(args, "draft_budget"), "chain": _given(args, "chain")}
+    wish = {
+        "policy": _given(args, "draft"),
+        "budget": _given(args, "draft_budget"),
+        "draft_temperature": _given(args, "draft_temp"),
+        "chain": _given(args, "chain"),
+    }
     draft = DraftConfig(**{k: v for k, v in wish.items() if v is not None})
     names = ("temperature", "top_k", "top_p", "min_p", "repeat_penalty", "seed")
     options: dict[str, Any] = {
@@ -183,23 +224,35 @@ def _list_models() -> None:
         print(f"{'':12} {path or 'not found: ' + ', '.join(entry.files)}")
 
 
+def _doctor(args: argparse.Namespace, open_racer: Callable[..., "Racer"]) -> int:
+    from racer_local import doctor
+
+    interrupt = Interrupt()
+    with interrupt, Progress(interrupt) as progress:
+        opened = open_racer(progress)
+    with opened as racer:
+        report = doctor.examine(racer)
+        print(json.dumps(report.as_dict(), ensure_ascii=False) if _given(args, "json") else neutral(report.text()))
+    return ExitCode.DONE
+
+
 def _answer(args: argparse.Namespace, open_racer: Callable[..., "Racer"], prompt: str, options: dict[str, Any]) -> int:
-    interrupt = _Interrupt()
-    with interrupt, _Progress(interrupt) as progress:
+    interrupt = Interrupt()
+    with interrupt, Progress(interrupt) as progress:
         opened = open_racer(progress)
     with interrupt, opened as racer:
         interrupt.racer = racer
+        said = {racer.chat_format.note} if _given(args, "raw") else set()
+        _say_notes(racer, said)
         if _given(args, "raw"):
             steps = racer.stream(prompt, **options)
         else:
             system = _given(args, "system")
             messages = [{"role": "system", "content": system}] if system else []
             steps = racer.stream_chat([*messages, {"role": "user", "content": prompt}], **options)
-            if racer.chat_format.note:
-                print(f"racer-chat: {neutral(racer.chat_format.note)}", file=sys.stderr)
         if interrupt.asked:  # while the model was being prepared, with nobody to tell yet
             racer.cancel()
-        from racer_local.api import collect
+        from racer_local.records import collect
 
         as_json, as_lines = _given(args, "json"), _given(args, "jsonl")
         show = _jsonl_step if as_lines else _plain_step
@@ -208,7 +261,16 @@ def _answer(args: argparse.Namespace, open_racer: Callable[..., "Racer"], prompt
             print(json.dumps(_totals(racer, done), ensure_ascii=False), flush=True)
         else:
             print(f"racer-chat: {summary(done.stats)}", file=sys.stderr)
+    _say_notes(racer, said)
     return ExitCode.INTERRUPTED if done.finish_reason == "cancelled" else ExitCode.DONE
+
+
+def _say_notes(racer: "Racer", said: set[str]) -> None:
+    """Tell people on stderr what was not said yet."""
+    for note in racer.notes:
+        if note not in said:
+            said.add(note)
+            print(f"racer-chat: {neutral(note)}", file=sys.stderr)
 
 
 def _shown(steps: Iterator["Step"], show: Callable[["Step"], None]) -> Iterator["Step"]:
@@ -234,6 +296,7 @@ def _jsonl_step(step: "Step") -> None:
         ],
         "drafted": len(step.tree),
         "accepted": len(step.path),
+        "note": step.note,
         "finish_reason": step.finish_reason,
     }
     print(json.dumps(line, ensure_ascii=False), flush=True)
@@ -247,71 +310,8 @@ def _totals(racer: "Racer", done: "Completion") -> dict[str, Any]:
         "finish_reason": done.finish_reason,
         "usage": done.stats.usage(),
         "timings": done.stats.timings(),
-        "draft": racer.drafting(),
+        "draft": {**racer.drafting(), "note": done.note},
     }
-
-
-class _Interrupt:
-    """Ctrl+C: the first one ends the answer and keeps its text, the second one leaves."""
-
-    def __init__(self) -> None:
-        self.asked = False
-        self.racer: Racer | None = None
-        self._before: Any = None
-
-    def __enter__(self) -> "_Interrupt":
-        self._before = signal.signal(signal.SIGINT, self._on_signal)
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        signal.signal(signal.SIGINT, self._before)
-
-    def _on_signal(self, *_: object) -> None:
-        if self.asked:
-            os._exit(ExitCode.INTERRUPTED)
-        self.asked = True
-        if self.racer is not None:
-            self.racer.cancel()
-
-
-class _Progress:
-    """Progress of loading on stderr, for people, when it takes longer. A context manager around the loading."""
-
-    def __init__(self, interrupt: _Interrupt) -> None:
-        self._interrupt = interrupt
-        self._timer = threading.Timer(PROGRESS_AFTER_S, self._begin)
-        self._timer.daemon = True
-        self._lock = threading.Lock()
-        self._says = "loading"
-        self._shown = False
-
-    def __enter__(self) -> "_Progress":
-        if sys.stderr.isatty():
-            self._timer.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._timer.cancel()
-        with self._lock:
-            if self._shown:
-                print("\r\x1b[K", end="", file=sys.stderr, flush=True)
-            self._shown = False
-
-    def __call__(self, progress: float) -> bool:
-        self._says = f"loading {progress:.0%}" if progress < 1 else "preparing (the first start takes some seconds)"
-        if self._shown:
-            self._draw()
-        return not self._interrupt.asked
-
-    def _begin(self) -> None:
-        with self._lock:
-            self._shown = True
-        self._draw()
-
-    def _draw(self) -> None:
-        with self._lock:
-            if self._shown:
-                print(f"\r\x1b[K{self._says} ", end="", file=sys.stderr, flush=True)
 
 
 if __name__ == "__main__":

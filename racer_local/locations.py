@@ -18,6 +18,26 @@ def cache_dir() -> Path:
     return platformdirs.user_cache_path(APP)
 
 
+def data_dir() -> Path:
+    """What the user said and was answered."""
+    return platformdirs.user_data_path(APP)
+
+
+def sessions_dir() -> Path:
+    """Conversations of the chat."""
+    return data_dir() / "sessions"
+
+
+def config_file() -> Path:
+    """The user's own defaults for options, keys and looks."""
+    return config_dir() / "config.toml"
+
+
+def learned_dir() -> Path:
+    """What drafting has learned of models and of this machine."""
+    return cache_dir() / "learned"
+
+
 def user_models_file() -> Path:
     """The user's own model names; they come before the shipped ones."""
     return config_dir() / "models.toml"
@@ -38,7 +58,10 @@ def all_paths() -> dict[str, Path]:
     """Every location by name, as `--paths` prints them."""
     return {
         "config": config_dir(),
+        "config file": config_file(),
+        "sessions": sessions_dir(),
         "cache": cache_dir(),
+        "learned": learned_dir(),
         "user models": user_models_file(),
         "shipped models": shipped_models_file(),
     }

@@ -8,8 +8,8 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from racer_local.drafting.cost import PlainTime, StepCost
-from racer_local.drafting.drafter import Drafter
+from racer_local.drafting.cost import StepCost
+from racer_local.drafting.drafter import SWITCHED_OFF, Drafter
 from racer_local.drafting.successors import RowScan
 from racer_local.errors import Cancelled, DecodeError, RacerError
 from racer_local.kernels.verify import walk_greedy
@@ -19,7 +19,7 @@ from racer_local.settings import MAX_BUDGET
 from racer_local.stats import N_SOURCES, GenerationStats
 
 NO_NUMBERS = "the model's logits are not numbers; the file may be damaged"
-PLAIN_EVERY = 8
+LOOK_UP_EVERY = 8
 """Steps after which the time of a plain step is looked up anew."""
 SOURCES = tuple(Source(bits) for bits in range(N_SOURCES))
 
@@ -69,9 +69,9 @@ class Parts:
         picker: Picks tokens; None follows the arg-max.
         is_end: Whether a token ends the answer.
         scan: Scratch for the rows of a step.
-        plain: Yardstick of the speed-up, kept current by the loop.
-        cost: Cost of decodes, kept current by the loop; None where no policy weighs it.
+        cost: Cost of decodes and yardstick of the speed-up, kept current by the loop.
         stop_asked: Whether the user wants the answer to end now.
+        drafts_wanted: Whether the next step may draft.
     """
 
     model: Verifier
@@ -80,9 +80,9 @@ class Parts:
     picker: Picker | None
     is_end: Callable[[int], bool]
     scan: RowScan
-    plain: PlainTime
-    cost: StepCost | None = None
+    cost: StepCost
     stop_asked: Callable[[], bool] = lambda: False
+    drafts_wanted: Callable[[], bool] = lambda: True
 
 
 class Loop:
@@ -101,6 +101,7 @@ class Loop:
         self._n_picked = 0
         self._unaccounted = 0.0
         """Time that a step spent after its statistics were closed; the next one's propose pays for it."""
+        self._plain_s: float | None = None
         self._picks = np.zeros(MAX_BUDGET, np.int32)
         self._path = np.zeros(MAX_BUDGET, np.int32)
         self.stats = GenerationStats()
@@ -160,7 +161,8 @@ class Loop:
             finish = "context"
         if finish:
             released += parts.text.finish()
-        self._count(n_past, tree, path, released, (t0, t1, t2, t3, t4))
+        n_plain = len(picks) + (finish == "stop" and not parts.text.stopped)  # an end token takes a decode as well
+        self._count(n_past, tree, path, n_plain, released, (t0, t1, t2, t3, t4))
         step = Step(
             text="".join(t.text for t in released),
             tokens=tuple(released),
@@ -169,16 +171,19 @@ class Loop:
             n_committed=len(picks),
             stats=self.stats.snapshot(),
             finish_reason=finish,
-            note=parts.drafter.note,
+            note=self._note(),
         )
         self._unaccounted = time.perf_counter() - t4
         return step, picks[-1] if picks else root
 
     def _limit(self) -> int:
         """Nodes that a draft may have: the cache must hold root and draft, and the last token needs no draft."""
-        if self._max_tokens is not None and self._max_tokens - self._n_picked <= 1:
-            return 0
-        return self._parts.model.room - 1
+        last = self._max_tokens is not None and self._max_tokens - self._n_picked <= 1
+        return 0 if last or not self._parts.drafts_wanted() else self._parts.model.room - 1
+
+    def _note(self) -> str:
+        """Why nothing is drafted, empty while drafting is on."""
+        return self._parts.drafter.note or ("" if self._parts.drafts_wanted() else SWITCHED_OFF)
 
     def _walk(self, rows: NDArray[np.float32], tree: DraftTree) -> tuple[list[int], list[int]]:
         """Pick one token per visited node, from the root down, as long as the draft holds what was picked.
@@ -236,7 +241,13 @@ class Loop:
         return picks, released, None
 
     def _count(
-        self, n_past: int, tree: DraftTree, path: list[int], released: list[Token], times: tuple[float, ...]
+        self,
+        n_past: int,
+        tree: DraftTree,
+        path: list[int],
+        n_plain: int,
+        released: list[Token],
+        times: tuple[float, ...],
     ) -> None:
         stats, (t0, t1, t2, t3, t4) = self.stats, times
         stats.steps += 1
@@ -245,16 +256,17 @@ class Loop:
         stats.verify_s += t3 - t2
         stats.commit_s += t4 - t3
         stats.predicted_s += t4 - t0
-        if self._parts.cost is not None:
-            self._parts.cost.observe(len(tree) + 1, t4 - t0)
+        cost = self._parts.cost
+        cost.observe(len(tree) + 1, n_past, t4 - t0)
         if len(tree):
             stats.drafts += 1
             stats.draft_n += len(tree)
             stats.accepted_hist[len(path)] += 1
-        else:
-            self._parts.plain.add(n_past, t4 - t0)
-        if stats.plain_s is None or stats.steps % PLAIN_EVERY == 0:
-            stats.plain_s = self._parts.plain.at(n_past)
+        if self._plain_s is None or stats.steps % LOOK_UP_EVERY == 0:
+            self._plain_s = cost.plain_s(n_past)
+        if self._plain_s is not None:
+            stats.weighed_s += t4 - t0
+            stats.plain_s += self._plain_s * n_plain
         stats.count(released)
 
     def _last(self, finish: str | None) -> Step:
@@ -269,5 +281,5 @@ class Loop:
             n_committed=0,
             stats=self.stats.snapshot(),
             finish_reason=finish,
-            note=self._parts.drafter.note,
+            note=self._note(),
         )

@@ -1,11 +1,14 @@
 """What passes between the parts: a draft, a token, a step, an answer. Data only; nothing here decides."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import IntFlag
 from typing import TYPE_CHECKING, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
+
+from racer_local.settings import MAX_BUDGET
 
 if TYPE_CHECKING:
     from racer_local.stats import GenerationStats
@@ -72,6 +75,21 @@ class DraftTree:
             p=np.full(n, np.nan, np.float32),
         )
 
+    @classmethod
+    def of(cls, rows: NDArray[np.int32], n: int, p: NDArray[np.float32] | None = None) -> Self:
+        """Copy of the first `n` nodes of a kernel's draft.
+
+        Args:
+            rows: int32[at least 5, at least n], rows in the order of this class's attributes.
+            n: Number of nodes.
+            p: float32[at least n], chances of their paths where they are known.
+        """
+        if n == 0:
+            return cls.empty()
+        token, parent, depth, source, match_len = rows[:5, :n].copy()
+        chances = _UNKNOWN[:n] if p is None else p[:n].copy()
+        return cls(token, parent, depth, source.astype(np.uint8), match_len.astype(np.int16), chances)
+
     def head(self, n: int) -> Self:
         """Copy of the first `n` nodes; a prefix of a tree is a tree."""
         return type(self)(
@@ -121,6 +139,8 @@ class Token(NamedTuple):
 
 
 _EMPTY = DraftTree.allocate(0)
+_UNKNOWN = np.full(MAX_BUDGET, np.nan, np.float32)
+_UNKNOWN.flags.writeable = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,12 +177,14 @@ class Completion:
         tokens: Its tokens; their texts joined are `text`.
         finish_reason: `stop` (end token or stop string), `length` (max_tokens), `context` (full), `cancelled`.
         stats: Totals of the answer.
+        note: Why drafting was off or paused at its end, empty otherwise.
     """
 
     text: str
     tokens: tuple[Token, ...]
     finish_reason: str
     stats: "GenerationStats"
+    note: str = ""
 
     def __str__(self) -> str:
         return self.text
@@ -181,3 +203,15 @@ class DraftMode:
     name: str
     reason: str
     max_depth: int | None = None
+
+
+def collect(steps: Iterable[Step]) -> Completion:
+    """Put the steps of an answer together."""
+    tokens: list[Token] = []
+    last: Step | None = None
+    for step in steps:
+        tokens += step.tokens
+        last = step
+    assert last is not None
+    assert last.finish_reason is not None, "an answer ends with a reason"
+    return Completion("".join(t.text for t in tokens), tuple(tokens), last.finish_reason, last.stats, last.note)

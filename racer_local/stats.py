@@ -9,8 +9,6 @@ from racer_local.settings import MAX_BUDGET
 
 N_SOURCES = 8
 """Combinations of the bits of `Source`."""
-MIN_PLAIN_STEPS = 3
-"""Single-token steps that must have been timed before a speed-up is claimed."""
 
 
 @dataclass(slots=True)
@@ -31,7 +29,8 @@ class GenerationStats:
         draft_n: Nodes drafted.
         draft_n_accepted: Drafted nodes that became answer tokens.
         propose_s, decode_s, verify_s, commit_s: Parts of `predicted_s`.
-        plain_s: Time of one step without a draft at this context; None until enough were timed.
+        weighed_s: Part of `predicted_s` for which the time of a plain step at that context was known.
+        plain_s: Time that plain decoding would have taken for the tokens of that part.
         source_counts: Answer tokens by the bits of their `Source`; adds up to `predicted_n`.
         accepted_hist: Steps with a draft, by the number of their accepted nodes.
     """
@@ -49,7 +48,8 @@ class GenerationStats:
     decode_s: float = 0.0
     verify_s: float = 0.0
     commit_s: float = 0.0
-    plain_s: float | None = None
+    weighed_s: float = 0.0
+    plain_s: float = 0.0
     source_counts: list[int] = field(default_factory=lambda: [0] * N_SOURCES)
     accepted_hist: list[int] = field(default_factory=lambda: [0] * MAX_BUDGET)
 
@@ -106,10 +106,10 @@ class GenerationStats:
 
     @property
     def speedup(self) -> float | None:
-        """Tokens per step times the time of a plain step over the time of a step; None until that is known."""
-        if self.plain_s is None or not self.steps or self.predicted_s <= 0:
-            return None
-        return (self.predicted_n / self.steps) * self.plain_s / (self.predicted_s / self.steps)
+        """Tokens per step times the time of a plain step over the time of a step, that is the time of plain decoding
+        over the time taken; None until plain steps were timed.
+        """
+        return self.plain_s / self.weighed_s if self.weighed_s > 0 else None
 
     def timings(self) -> dict[str, Any]:
         """The `timings` object of the JSON output; names as in llama-server where it has them."""

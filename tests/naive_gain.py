@@ -4,7 +4,7 @@ from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from racer_local.kernels import gain
+from racer_local.kernels import candidates as kernels
 from tests.naive import LOGITS, RETRIEVAL, Automaton, Ngram
 
 
@@ -43,43 +43,51 @@ def state_after(trie: Automaton, context: Sequence[int]) -> Ngram:
 
 
 def candidates(
-    trie: Automaton, state: Ngram, at_end: bool, ids: Sequence[int], gaps: Sequence[float], min_match: int
+    trie: Automaton,
+    state: Ngram,
+    at_end: bool,
+    ids: Sequence[int],
+    gaps: Sequence[float],
+    min_match: int,
+    temperature: float = 1.0,
 ) -> list[Candidate]:
     """What may follow a context, retrieved ones first."""
     out: list[Candidate] = []
     details: list[tuple[int, int]] = []
     contexts = 0
     context = state
-    while len(context) >= max(min_match, 1) and contexts < gain.MAX_CONTEXTS and len(out) < gain.MAX_RETRIEVED:
+    while len(context) >= max(min_match, 1) and contexts < kernels.MAX_CONTEXTS and len(out) < kernels.MAX_RETRIEVED:
         if trie.children[context]:
             total = trie.count[context] - at_end
-            for rank, child in enumerate(trie.children[context][: gain.MAX_RETRIEVED]):
-                if len(out) == gain.MAX_RETRIEVED:
+            for rank, child in enumerate(trie.children[context][: kernels.MAX_RETRIEVED]):
+                if len(out) == kernels.MAX_RETRIEVED:
                     break
                 if child[-1] in [c.token for c in out]:
                     continue
                 match, share = match_bin(len(context)), share_bin(trie.count[child], total)
                 parts = (contexts > 0, match, min(trie.count[child], 3) - 1, share, rank > 0)
                 bucket = 0
-                for size, part in zip((2, gain.MATCH_BINS, gain.COUNT_BINS, gain.SHARE_BINS, 2), parts, strict=True):
+                for size, part in zip(
+                    (2, kernels.MATCH_BINS, kernels.COUNT_BINS, kernels.SHARE_BINS, 2), parts, strict=True
+                ):
                     bucket = bucket * size + part
                 out.append(Candidate(child[-1], RETRIEVAL, len(context), child, bucket))
                 details.append((match, share))
             contexts += 1
         context = context[1:]
     retrieved = len(out)
-    for rank, (token, gap) in enumerate(zip(ids[: gain.RANKS], gaps, strict=False)):
+    for rank, (token, gap) in enumerate(zip(ids[: kernels.RANKS], gaps, strict=False)):
         if token < 0:
             break
-        width = gap_bin(gap if rank else (gaps[1] if len(gaps) > 1 else 9.0))
+        width = gap_bin((gap if rank else (gaps[1] if len(gaps) > 1 else 9.0)) / temperature)
         same = [i for i in range(retrieved) if out[i].token == token]
         if same:
             match, share = details[same[0]]
             lead = 0 if rank == 0 else 1 if rank < 3 else 2
             out[same[0]].source |= LOGITS
-            place = ((match * gain.SHARE_BINS + share) * 3 + lead) * 4 + width // 2
-            out[same[0]].bucket = gain.N_RETRIEVED + gain.N_LOGITS + place
-        elif len(out) < gain.MAX_CANDIDATES:
-            place = ((retrieved > 0) * gain.RANKS + rank) * gain.GAP_BINS + width
-            out.append(Candidate(token, LOGITS, 0, None, gain.N_RETRIEVED + place))
+            place = ((match * kernels.SHARE_BINS + share) * 3 + lead) * 4 + width // 2
+            out[same[0]].bucket = kernels.N_RETRIEVED + kernels.N_LOGITS + place
+        elif len(out) < kernels.MAX_CANDIDATES:
+            place = ((retrieved > 0) * kernels.RANKS + rank) * kernels.GAP_BINS + width
+            out.append(Candidate(token, LOGITS, 0, None, kernels.N_RETRIEVED + place))
     return out

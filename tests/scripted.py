@@ -10,6 +10,9 @@ from racer_local.stats import GenerationStats
 
 GATE_TIMEOUT_S = 20.0
 
+PROMPT_END = 10**9
+"""Token of a prompt's end."""
+
 
 class Gate:
     """A place in a script where decoding waits until the test opens it, or the answer is cancelled."""
@@ -46,6 +49,11 @@ class ScriptedRacer:
         asked: The messages of every call.
         options: The options of every call.
         closed: Whether it was closed.
+        notes: What people should know.
+        drafts_wanted: Whether drafts are made.
+        prompt_end: What every prompt ends with.
+        so_far: What every call goes on from.
+        n_left_out: Turns that the context has no room for.
         tree, path: The draft that every step claims to have verified.
     """
 
@@ -62,12 +70,20 @@ class ScriptedRacer:
         self.path: tuple[int, ...] = ()
         self.model = SimpleNamespace(description="llama 135M Q4_1", device="CPU", piece=self._piece)
         self.engine = SimpleNamespace(n_ctx=2048)
-        self.chat_format = SimpleNamespace(note="")
+        self.notes: list[str] = []
+        self.drafts_wanted = True
+        self.prompt_end = ""
+        self.so_far: list[Any] = []
+        self.n_left_out = 0
         self.mode = {"policy": "racer", "mode": "tree", "reason": "ordinary attention", "budget": 8}
 
     def drafting(self, draft: Any = None) -> dict[str, Any]:
         """As the script's maker set it."""
         return self.mode
+
+    def fit(self, messages: Sequence[Mapping[str, str]]) -> tuple[list[Mapping[str, str]], int]:
+        """Leave out as many turns as the script's maker said."""
+        return list(messages), self.n_left_out
 
     def cancel(self) -> None:
         """End the answer; a gate is no longer waited for."""
@@ -79,8 +95,16 @@ class ScriptedRacer:
         """Note it."""
         self.closed = True
 
-    def stream_chat(self, messages: Sequence[Mapping[str, str]], **options: Any) -> Iterator[Step]:
+    def prompt_tokens(self, messages: Sequence[Mapping[str, str]], so_far: Sequence[int] | str = ()) -> list[int]:
+        """One token that stands for what the script's maker wants the prompt to end with."""
+        self._pieces[PROMPT_END] = self.prompt_end.encode()
+        return [PROMPT_END]
+
+    def stream_chat(
+        self, messages: Sequence[Mapping[str, str]], *, so_far: Sequence[int] | str = (), **options: Any
+    ) -> Iterator[Step]:
         """Play the next script."""
+        self.so_far.append(so_far)
         self.asked.append([dict(m) for m in messages])
         self.options.append(options)
         return self._play(self._scripts.pop(0), options["on_prefill"])

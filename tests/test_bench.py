@@ -14,7 +14,9 @@ from racer_local.bench import curves, questions, replay, report
 from racer_local.bench.cli import main
 from racer_local.bench.rows import Answer, Row, load_rows
 from racer_local.bench.trace import TOP, RecordedAnswer, Trace
+from racer_local.drafting import acceptance
 from racer_local.errors import ExitCode, RacerError, UsageError
+from racer_local.kernels import candidates
 from racer_local.settings import DraftConfig
 
 V = 200
@@ -60,6 +62,9 @@ def test_kinds_take_turns_and_are_named(tmp_path: Path) -> None:
         ("4", "multi-turn"),
     ]
     assert [q.id for q in questions.load([spec, code], limit=1)] == ["1", "3", "0"]
+    assert [q.id for q in questions.load([spec, code], limit=1, skip=1)] == ["2"]
+    with pytest.raises(UsageError, match="more than 9"):
+        questions.load([spec, code], skip=9)
 
 
 def test_questions_without_ids_or_with_taken_ones_are_told_apart(tmp_path: Path) -> None:
@@ -99,6 +104,7 @@ def test_wrong_options(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> No
     assert "unknown method" in fails(capsys, ExitCode.USAGE, "run", "--methods", "off,best")
     assert "at least one" in fails(capsys, ExitCode.USAGE, "run", "--methods", ",")
     assert "limit" in fails(capsys, ExitCode.USAGE, "run", "--limit", "0")
+    assert "skip" in fails(capsys, ExitCode.USAGE, "run", "--skip", "-1")
     assert "max-tokens" in fails(capsys, ExitCode.USAGE, "run", "--max-tokens", "0")
     assert "budget" in fails(capsys, ExitCode.USAGE, "run", "--budget", "65")
     assert "no such file" in fails(capsys, ExitCode.MODEL, "run", str(tmp_path / "none.gguf"))
@@ -290,6 +296,34 @@ def test_replay_drafts_pay_on_a_repeating_text() -> None:
         assert sum(r.n_tokens for r in rows) == 800
         assert sum(r.total("steps") for r in rows) < 700, policy
         assert rows == replay.replay(trace, policy, DraftConfig(policy=policy, budget=16), curve, lambda *_: None)
+
+
+@pytest.mark.parametrize("name", curves.BUILT_IN)
+def test_what_is_expected_to_pay_does_and_stays_below_the_bound(name: str) -> None:
+    trace, curve = made_up(length=200), curves.load(name)
+    seconds = {
+        label: sum(r.total("seconds") for r in replay.replay(trace, label, DraftConfig(policy), curve, lambda *_: None))
+        for label, policy in (("off", "off"), ("auto", "auto"), ("bound", "auto"), ("racer", "racer"))
+    }
+    assert seconds["bound"] < seconds["auto"] < seconds["off"] == 800
+    assert seconds["auto"] < seconds["racer"]
+
+
+def test_priors_count_what_a_replay_teaches(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    made_up(length=200).save(tmp_path / "t.npz")
+    out = tmp_path / "p.json"
+    assert main(["priors", str(tmp_path / "t.npz"), str(tmp_path / "t.npz"), "--out", str(out)]) == 0
+    assert "1600 tokens" in capsys.readouterr().out
+    data = json.loads(out.read_text())
+    assert data["layout"] == acceptance.layout()
+    assert len(data["chance"]) == candidates.N_BUCKETS
+    # the made-up model is sure of itself: what followed a long match always does
+    flat = acceptance.flat_prior()
+    assert max(data["chance"]) > 0.97 > flat.max()
+
+
+def test_the_bound_can_only_be_replayed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert "replayed" in fails(capsys, ExitCode.USAGE, "run", "--methods", "off,bound")
 
 
 def test_replayed_turns_of_a_question_make_one_row() -> None:

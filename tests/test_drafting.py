@@ -10,11 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from racer_local.drafting.cost import NEAR, REMEMBERED, PlainTime
+from racer_local.drafting.cost import StepCost
 from racer_local.drafting.drafter import (
     Drafter,
     LookupDrafter,
-    Memory,
     OffDrafter,
     RacerDrafter,
     ShortDrafter,
@@ -22,6 +21,7 @@ from racer_local.drafting.drafter import (
     make_drafter,
 )
 from racer_local.drafting.lookup import NgramIndex
+from racer_local.drafting.memory import Memory
 from racer_local.drafting.successors import RowScan
 from racer_local.records import DraftMode, DraftTree, Source
 from racer_local.settings import MAX_BUDGET, POLICIES, DraftConfig
@@ -93,7 +93,7 @@ def test_an_answer_that_was_thrown_away_is_still_remembered() -> None:
     m.begin([1, 2, 3])
     m.commit([4, 5, 6, 7])
     m.begin([1, 2, 3])
-    drafter = RacerDrafter(DraftConfig(budget=5), m)
+    drafter = RacerDrafter(DraftConfig("racer", budget=5), m)
     assert drafter.propose(63).token.tolist() == [4, 5, 6, 7]
 
 
@@ -220,7 +220,7 @@ def test_a_model_that_takes_back_little_gets_short_chains(policy: str) -> None:
 
 def test_a_short_drafter_keeps_its_inner_one_in_step() -> None:
     m = memory()
-    drafter = make_drafter(DraftConfig(), CHAIN, m)
+    drafter = make_drafter(DraftConfig(), CHAIN, m, StepCost())
     drafter.begin([1, 2])
     learn_nothing(drafter, [3], root=2)
     assert m.context == [1, 2, 3]
@@ -245,7 +245,7 @@ def test_configuration_fits_the_mode() -> None:
 
 def test_rejected_nodes_teach_and_accepted_ones_have_the_last_word() -> None:
     m = memory()
-    drafter = RacerDrafter(DraftConfig(max_ngram=4), m)
+    drafter = RacerDrafter(DraftConfig("racer", max_ngram=4), m)
     drafter.begin([1])
     tree = tree_from([(2, -1), (3, -1), (2, 1)])
     rows = np.zeros((4, 50), np.float32)
@@ -264,32 +264,10 @@ def test_rejected_nodes_teach_and_accepted_ones_have_the_last_word() -> None:
 def test_shortest_and_longest_settings_of_retrieval_draft() -> None:
     for max_ngram, min_match in ((2, 1), (3, 2), (16, 15)):
         m = Memory(DraftConfig(max_ngram=max_ngram, min_match=min_match), 50, 256)
-        drafter = RacerDrafter(DraftConfig(max_ngram=max_ngram, min_match=min_match, budget=8), m)
+        drafter = RacerDrafter(DraftConfig("racer", max_ngram=max_ngram, min_match=min_match, budget=8), m)
         passage = list(range(1, 40))
         drafter.begin(passage + passage[:20])
         assert drafter.propose(63).token.tolist() == passage[20:27]
-
-
-# time of plain steps
-
-
-def test_plain_time_is_the_median_near_a_context() -> None:
-    plain = PlainTime()
-    for seconds in (1.0, 9.0):
-        plain.add(100, seconds)
-    assert plain.at(100) is None
-    plain.add(100, 2.0)
-    assert plain.at(100) == 2.0
-    assert plain.at(100 + NEAR) == 2.0
-    assert plain.at(101 + NEAR) is None
-    for seconds in (5.0, 6.0, 7.0):
-        plain.add(10_000, seconds)
-    assert plain.at(12_000) == 6.0
-    assert plain.at(100) == 2.0
-    for _ in range(REMEMBERED):
-        plain.add(100, 3.0)
-    assert plain.at(10_000) is None
-    assert plain.at(100) == 3.0
 
 
 # warm-up
@@ -302,7 +280,7 @@ from tests.test_loop import answer
 from tests.fakes import ScriptedModel, random_rows
 
 kernels = (trie.observe, trie.seek, draft.propose_tree, draft.propose_chain, successors.scan_rows,
-           successors.learn_rows, verify.walk_greedy, gain.propose_gain, gain.learn_beliefs)
+           successors.learn_rows, verify.walk_greedy, gain.propose_gain, gain.learn_beliefs, gain.learn_trust)
 warm_up()
 before = [len(kernel.signatures) for kernel in kernels]
 for policy in ("racer", "auto"):

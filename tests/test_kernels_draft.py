@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from racer_local.drafting.automaton import Automaton
-from racer_local.drafting.drafter import tree_of
 from racer_local.kernels import draft as kernels
 from racer_local.records import DraftTree, Source
 from racer_local.settings import MAX_BUDGET
@@ -50,13 +49,13 @@ class Case:
         entries = np.zeros((kernels.HEAP_SIZE, kernels.ENTRY_WIDTH), np.int32)
         nodes, active = self.automaton.nodes, self.automaton.active
         n = kernels.propose_tree(nodes, active, self.successors, self.root, packed, draft, heap, entries)
-        return tree_of(draft, n)
+        return DraftTree.of(draft, n)
 
     def chain(self, options: Options) -> DraftTree:
         """Draft of the kernel for chains."""
         draft, packed = self._scratch(options)
         nodes, active = self.automaton.nodes, self.automaton.active
-        return tree_of(draft, kernels.propose_chain(nodes, active, self.successors, self.root, packed, draft))
+        return DraftTree.of(draft, kernels.propose_chain(nodes, active, self.successors, self.root, packed, draft))
 
     def naive_tree(self, options: Options) -> list[Node]:
         """Draft of the slow twin for trees."""

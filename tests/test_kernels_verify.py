@@ -12,7 +12,7 @@ from numba.core.runtime import nrt
 from numpy.typing import NDArray
 
 from racer_local.drafting.automaton import Automaton
-from racer_local.kernels import draft, gain
+from racer_local.kernels import candidates, draft, gain
 from racer_local.kernels.batch import fill_tree
 from racer_local.kernels.sampling import CANDIDATE, fill_candidates
 from racer_local.kernels.successors import learn_rows, scan_rows
@@ -190,7 +190,8 @@ def _allocations(kernel: Callable[..., Any], *arguments: Any) -> int:
         return nrt.rtsys.get_allocation_stats().alloc - before
 
     by_array = calls(_idle, np.zeros(3, np.int32))
-    n_arrays = sum(isinstance(a, np.ndarray) for a in arguments)
+    handed_over = [b for a in arguments for b in (a if isinstance(a, tuple) else (a,))]
+    n_arrays = sum(isinstance(a, np.ndarray) for a in handed_over)
     return calls(kernel, *arguments) - by_array * n_arrays
 
 
@@ -213,10 +214,11 @@ def test_no_kernel_of_a_step_allocates() -> None:
     picks, path = np.zeros(MAX_BUDGET, np.int32), np.zeros(MAX_BUDGET, np.int32)
     _, b = batch_of(1, tree, 0)
     root = int(text[-1])
-    f32, counts = np.float32, np.ones((gain.N_BUCKETS, 2), np.float32)
-    table = a.nodes, a.buckets, a.active, table_ids, table_gaps
+    f32, counts = np.float32, np.ones((candidates.N_BUCKETS, 2), np.float32)
+    known = candidates.Known(a.nodes, a.buckets, a.active, table_ids, table_gaps)
     cost, p = np.linspace(0.9, 2, MAX_BUDGET + 1, dtype=np.float32), np.zeros(MAX_BUDGET, np.float32)
-    more = np.zeros((draft.HEAP_SIZE, gain.CANDIDATE_WIDTH), np.int32)
+    more = np.zeros((draft.HEAP_SIZE, candidates.CANDIDATE_WIDTH), np.int32)
+    prior, room = counts[:, 0].copy(), gain.Room(drafted, p, heap, more)
     steps: list[tuple[Callable[..., Any], tuple[Any, ...]]] = [
         (observe, (a.nodes, a.buckets, a.state, a.active, text)),
         (scan_rows, (rows, ids, gaps)),
@@ -225,9 +227,10 @@ def test_no_kernel_of_a_step_allocates() -> None:
         (draft.propose_chain, (a.nodes, a.active, table_ids, root, options, drafted)),
         (
             gain.propose_gain,
-            (*table, root, 2, 60, False, counts, counts[:, 0].copy(), f32(4), cost, drafted, p, heap, more),
+            (known, root, counts, prior, cost, gain.Wish(2, 60, False, False, 1.0, f32(1)), room),
         ),
-        (gain.learn_beliefs, (*table, root, text[:4], 2, f32(99), counts, more[: gain.MAX_CANDIDATES])),
+        (gain.learn_beliefs, (known, root, text[:4], 2, f32(99), counts, more[: candidates.MAX_CANDIDATES])),
+        (gain.learn_trust, (tree.parent, np.ones(n, f32), np.arange(2, dtype=np.int32), 1.0, 0.1, np.zeros(2))),
         (walk_greedy, (ids, tree.token, tree.parent, picks, path)),
         (fill_tree, (1, tree.token, tree.parent, tree.depth, 0, *b.values(), np.zeros(MAX_BUDGET + 3, np.int32))),
         (fill_candidates, (rows[0], np.zeros(n_vocab, CANDIDATE))),

@@ -5,19 +5,21 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import product
+from typing import Any
 
 import numpy as np
 import pytest
 
-from racer_local.drafting.cost import PlainTime, StepCost
-from racer_local.drafting.drafter import Drafter, Memory, OffDrafter, make_drafter
+from racer_local.drafting.cost import MIN_PLAIN_STEPS, StepCost
+from racer_local.drafting.drafter import SWITCHED_OFF, Drafter, OffDrafter, make_drafter
+from racer_local.drafting.memory import Memory
 from racer_local.drafting.successors import RowScan
 from racer_local.errors import Cancelled, ContextFullError, DecodeError, RacerError
 from racer_local.llama.text import TextStream
 from racer_local.loop import Loop, Parts
 from racer_local.records import DraftMode, DraftTree, Source, Step, Token
 from racer_local.settings import POLICIES, DraftConfig
-from racer_local.stats import MIN_PLAIN_STEPS, GenerationStats
+from racer_local.stats import GenerationStats
 from tests import naive
 from tests.fakes import (
     KnowingDrafter,
@@ -34,8 +36,8 @@ from tests.fakes import (
 
 N_VOCAB = 26
 TREE = DraftMode("tree", "trees can be verified")
-CHEAP = StepCost({1: 1.0, 2: 1.05, 64: 2.0})
-"""A machine on which drafting pays."""
+CHEAP = {1: 1.0, 2: 1.05, 64: 2.0}
+"""Costs of a machine on which drafting pays."""
 PROMPT = [3, 1, 4, 1, 5, 9, 2, 6]
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
 
@@ -116,13 +118,13 @@ def answer(
     picker: RandomPicker | None = None,
     piece: Callable[[int], bytes] = letter,
     stop_asked: Callable[[], bool] = lambda: False,
-    plain: PlainTime | None = None,
+    cost: StepCost | None = None,
 ) -> Answer:
     """Answer a prompt and check what must hold of every answer after every step."""
     n_vocab = len(model.row_after(prompt))
     if isinstance(setup, DraftConfig):
         breadth = setup.breadth
-        drafter = make_drafter(setup, TREE, Memory(setup, n_vocab, 512), CHEAP)
+        drafter = make_drafter(setup, TREE, Memory(setup, n_vocab, 512), StepCost(CHEAP))
     else:
         breadth, drafter = 8, setup
     got = Answer()
@@ -133,7 +135,7 @@ def answer(
         picker=picker,
         is_end=lambda token: token == end,
         scan=RowScan(breadth),
-        plain=plain or PlainTime(),
+        cost=cost or StepCost(),
         stop_asked=stop_asked,
     )
     steps = Loop(parts, max_tokens).steps(prompt)
@@ -214,7 +216,7 @@ def test_several_turns_on_one_memory() -> None:
     """Each turn adds to the context or goes back in it; cache and memory are those of the turn before."""
     model = ScriptedModel(random_rows(N_VOCAB, 5))
     config = DraftConfig(max_ngram=5)
-    drafter = make_drafter(config, TREE, Memory(config, N_VOCAB, 512), CHEAP)
+    drafter = make_drafter(config, TREE, Memory(config, N_VOCAB, 512), StepCost(CHEAP))
     context = list(PROMPT)
     for turn in range(6):
         got = answer(model, drafter, context, max_tokens=25)
@@ -266,24 +268,28 @@ def limit_of_chi_squared(df: int) -> float:
     return df * (1 - spread + 3.09 * math.sqrt(spread)) ** 3
 
 
-@pytest.mark.parametrize("name", ["off", "random", "racer", "chain"])
+@pytest.mark.parametrize("name", ["off", "random", "racer", "chain", "auto"])
 def test_sampled_answers_have_the_models_own_chances(name: str) -> None:
     prompt = [0, 1, 2, 0, 1, 3, 0, 1]
     model = ScriptedModel(random_rows(SMALL_VOCAB, 11, spread=0.8))
+
+    def drafting(**wish: Any) -> Drafter:
+        config = DraftConfig(max_ngram=4, **wish)
+        return make_drafter(config, TREE, Memory(config, SMALL_VOCAB, 512), StepCost(CHEAP))
+
     drafters: dict[str, Callable[[], Drafter]] = {
         "off": OffDrafter,
         "random": lambda: RandomDrafter(SMALL_VOCAB, 1),
-        "racer": lambda: make_drafter(DraftConfig(max_ngram=4), TREE, Memory(DraftConfig(max_ngram=4), 4, 512)),
-        "chain": lambda: make_drafter(
-            DraftConfig(max_ngram=4, chain=True), TREE, Memory(DraftConfig(max_ngram=4), 4, 512)
-        ),
+        "racer": lambda: drafting(policy="racer"),
+        "chain": lambda: drafting(policy="racer", chain=True),
+        "auto": drafting,
     }
-    drafter, picker, plain, scan = drafters[name](), RandomPicker(5), PlainTime(), RowScan(8)
+    drafter, picker, cost, scan = drafters[name](), RandomPicker(5), StepCost(), RowScan(8)
     seen: Counter[tuple[int, ...]] = Counter()
     accepted = 0
     for _ in range(N_RUNS):
         text = TextStream(letter)
-        loop = Loop(Parts(model, drafter, text, picker, lambda token: False, scan, plain), DEEP)
+        loop = Loop(Parts(model, drafter, text, picker, lambda token: False, scan, cost), DEEP)
         seen[tuple(token.id for step in loop.steps(prompt) for token in step.tokens)] += 1
         accepted += loop.stats.draft_n_accepted
     assert (accepted > N_RUNS / 4) == (name != "off")
@@ -551,13 +557,39 @@ def test_rows_of_no_numbers_off_the_path_do_no_harm() -> None:
     assert got.text == LETTERS[1:11]
 
 
+def test_drafts_can_be_switched_off_and_on_in_the_middle() -> None:
+    wanted = [True]
+    model = ScriptedModel(counting_rows(N_VOCAB))
+    drafter = KnowingDrafter(range(1, 26), 2, 0)
+    parts = Parts(
+        model,
+        drafter,
+        TextStream(letter),
+        None,
+        lambda t: False,
+        RowScan(2),
+        StepCost(),
+        drafts_wanted=lambda: wanted[0],
+    )
+    steps = []
+    for step in Loop(parts, 11).steps([0]):
+        steps.append(step)
+        wanted[0] = not 1 <= len(steps) < 3
+    assert [(len(s.tree) > 0, s.note) for s in steps[:4]] == [
+        (True, ""),
+        (False, SWITCHED_OFF),
+        (False, SWITCHED_OFF),
+        (True, ""),
+    ]
+    assert "".join(s.text for s in steps) == LETTERS[1:12]
+
+
 # counters
 
 
 def test_counters_of_a_known_answer() -> None:
     model = ScriptedModel(counting_rows(N_VOCAB))
-    plain = PlainTime()
-    got = answer(model, KnowingDrafter(range(1, 26), 3, 0), [0], max_tokens=10, plain=plain)
+    got = answer(model, KnowingDrafter(range(1, 26), 3, 0), [0], max_tokens=10)
     # steps of 3 + 1 tokens, then two tokens of a draft of three
     assert [len(s.path) for s in got.steps] == [3, 3, 2]
     assert [s.n_committed for s in got.steps] == [4, 4, 2]
@@ -568,20 +600,21 @@ def test_counters_of_a_known_answer() -> None:
     assert (stats.prompt_tokens, stats.cached_n, stats.prompt_n) == (1, 0, 1)
     assert [t.depth for t in got.tokens] == [1, 2, 3, 0, 1, 2, 3, 0, 1, 2]
     assert [t.step for t in got.tokens] == [1] * 4 + [2] * 4 + [3] * 2
-    assert stats.plain_s is None
+    assert stats.weighed_s == 0
     assert stats.speedup is None
 
 
 def test_plain_steps_are_timed() -> None:
-    plain = PlainTime()
+    cost = StepCost()
     model = ScriptedModel(counting_rows(N_VOCAB))
-    got = answer(model, OffDrafter("switched off"), [0], max_tokens=5, plain=plain)
-    assert [s.stats.plain_s is not None for s in got.steps] == [i >= MIN_PLAIN_STEPS for i in range(1, 6)]
-    assert got.stats.speedup is not None
+    got = answer(model, OffDrafter("switched off"), [0], max_tokens=5, cost=cost)
+    assert [s.stats.speedup is not None for s in got.steps] == [i >= MIN_PLAIN_STEPS for i in range(1, 6)]
+    assert 0 < got.stats.weighed_s < got.stats.predicted_s
     assert {s.note for s in got.steps} == {"switched off"}
     # a model known from before: drafted answers have a yardstick at once
-    got = answer(model, KnowingDrafter(range(1, 26), 3), [0], max_tokens=8, plain=plain)
-    assert got.stats.speedup is not None
+    got = answer(model, KnowingDrafter(range(1, 26), 3), [0], max_tokens=8, cost=cost)
+    assert got.stats.weighed_s == got.stats.predicted_s
+    assert got.stats.plain_s == pytest.approx(8 * (cost.plain_s(0) or 0), rel=0.5)
 
 
 def test_a_snapshot_does_not_change() -> None:
@@ -595,7 +628,7 @@ def test_a_snapshot_does_not_change() -> None:
 def test_progress_of_prefill_is_passed_on() -> None:
     model = ScriptedModel(counting_rows(N_VOCAB))
     seen: list[tuple[int, int]] = []
-    parts = Parts(model, OffDrafter(), TextStream(letter), None, lambda t: False, RowScan(2), PlainTime())
+    parts = Parts(model, OffDrafter(), TextStream(letter), None, lambda t: False, RowScan(2), StepCost())
     steps = list(Loop(parts, 2).steps([0, 1, 2, 3], lambda done, todo: seen.append((done, todo))))
     assert seen == [(3, 3)]
     assert steps[-1].finish_reason == "length"

@@ -279,14 +279,22 @@ def test_nothing_named_is_the_demo(places: Path, monkeypatch: pytest.MonkeyPatch
 
 def test_all_paths_have_one_home() -> None:
     paths = locations.all_paths()
-    assert set(paths) == {"config", "cache", "user models", "shipped models"}
+    assert set(paths) == {
+        "config",
+        "config file",
+        "sessions",
+        "cache",
+        "learned",
+        "user models",
+        "shipped models",
+    }
     assert paths["user models"] == paths["config"] / "models.toml"
     assert all(path.is_absolute() for path in paths.values())
     assert paths["shipped models"].is_file()
 
 
 def test_asking_for_paths_creates_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for variable in ("HOME", "XDG_CONFIG_HOME", "XDG_CACHE_HOME"):
+    for variable in ("HOME", "XDG_CONFIG_HOME", "XDG_CACHE_HOME", "XDG_DATA_HOME"):
         monkeypatch.setenv(variable, str(tmp_path / variable))
     locations.all_paths()
     registry.entries()

@@ -58,8 +58,8 @@ WHOLE = [
     for cls, rows in ((ModelParams, MODEL_WHOLE), (DraftConfig, DRAFT_WHOLE), (SamplingParams, SAMPLING_WHOLE))
     for row in rows
 ]
-REAL = [(SamplingParams, *row) for row in SAMPLING_REAL]
-OPTIONAL = {"n_ctx", "n_threads", "max_nodes", "seed"}
+REAL = [*((SamplingParams, *row) for row in SAMPLING_REAL), (DraftConfig, "draft_temperature", 0.1, 10)]
+OPTIONAL = {"budget", "n_ctx", "n_threads", "max_nodes", "seed"}
 BESIDES = {"max_ngram": {"min_match": 1}}
 """What must be set for an option to reach its bounds."""
 BOOLEANS = [(ModelParams, "flash_attn"), (ModelParams, "use_mmap"), (DraftConfig, "chain")]

@@ -12,13 +12,14 @@ MAX_LINES = 330
 
 LAYERS = (
     ("cli", "tui", "bench", "__main__"),
-    ("options",),
-    ("display",),
+    ("config", "options", "console"),
+    ("compare", "display", "doctor"),
     ("api",),
+    ("learned",),
     ("loop", "llama", "registry", "corpus"),
     ("drafting",),
     ("openai",),
-    ("kernels", "records", "settings", "errors", "stats", "locations", "sequences"),
+    ("history", "kernels", "records", "settings", "errors", "stats", "locations", "sequences", "statefile"),
 )
 """Parts of the package from top to bottom. A part may import its own layer and those below."""
 FOREIGN = {"llama_cpp": "llama", "textual": "tui"}

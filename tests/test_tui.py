@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 from racer_local.tui import app as tui_app  # pyright: ignore[reportMissingImports]
 from racer_local.tui.app import ChatApp  # pyright: ignore[reportMissingImports]
-from racer_local.tui.engine import Decoder  # pyright: ignore[reportMissingImports]
+from racer_local.tui.events import Ask  # pyright: ignore[reportMissingImports]
 from racer_local.tui.pace import Pace  # pyright: ignore[reportMissingImports]
+from racer_local.tui.sessions import Session  # pyright: ignore[reportMissingImports]
 from racer_local.tui.text import one_line, readable, token_text  # pyright: ignore[reportMissingImports]
 from racer_local.tui.widgets.answer import Answer  # pyright: ignore[reportMissingImports]
-from racer_local.tui.widgets.prompt import Prompt  # pyright: ignore[reportMissingImports]
 from racer_local.tui.widgets.status import Status, StatusLine, lay_out  # pyright: ignore[reportMissingImports]
 from racer_local.tui.widgets.tokens import (  # pyright: ignore[reportMissingImports]
     BLOCK_TOKENS,
@@ -23,19 +23,16 @@ from racer_local.tui.widgets.tokens import (  # pyright: ignore[reportMissingImp
 from racer_local.tui.widgets.transcript import Note, Question, Transcript  # pyright: ignore[reportMissingImports]
 from racer_local.tui.widgets.tree import StepTree, tree_content  # pyright: ignore[reportMissingImports]
 from textual import events
-from textual.pilot import Pilot
 from textual.widgets import Static
 
+from racer_local import locations
 from racer_local.errors import DecodeError, ModelError
 from racer_local.records import ROOT, DraftTree, Source, Token
 from racer_local.stats import GenerationStats
+from tests.chatting import SIZE, STARTED, ask, chat, decoder, prompt, ready, screen, send, wait_until
 from tests.scripted import Gate, ScriptedRacer, tree_of
 
 BRACKETS = "a[0] = b[/x] [bold]c"
-SIZE = (80, 24)
-
-
-STARTED: list[Decoder] = []
 
 
 @pytest.fixture(autouse=True)
@@ -45,53 +42,6 @@ def _quick_and_clean(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     yield
     while STARTED:
         assert STARTED.pop().close(timeout=5)
-
-
-def decoder(load: Any) -> Decoder:
-    """A decoding thread that ends with the test."""
-    STARTED.append(Decoder(load))
-    return STARTED[-1]
-
-
-def chat(load: Any, system: str | None = None, **options: Any) -> ChatApp:
-    """The application over a scripted engine, or over a function that loads one."""
-    engine = decoder((lambda _progress: load) if isinstance(load, ScriptedRacer) else load)
-    return ChatApp(engine, system=system, options=options, title="scripted")
-
-
-async def wait_until(pilot: Pilot, condition: Callable[[], object], seconds: float = 8.0) -> None:
-    """Let the application run until something is true."""
-    end = time.monotonic() + seconds
-    while not condition():
-        if time.monotonic() > end:
-            pytest.fail(f"it never came true; the screen is\n{screen(pilot)}")
-        await pilot.pause(0.02)
-
-
-def screen(pilot: Pilot) -> str:
-    """All the text on the screen."""
-    strips = pilot.app.screen._compositor.render_strips()
-    return "\n".join(strip.text.rstrip() for strip in strips)
-
-
-def prompt(pilot: Pilot) -> Prompt:
-    return pilot.app.query_one(Prompt)
-
-
-async def ready(pilot: Pilot) -> None:
-    await wait_until(pilot, lambda: prompt(pilot).ready)
-
-
-async def send(pilot: Pilot, text: str) -> None:
-    await ready(pilot)
-    prompt(pilot).insert(text)
-    await pilot.press("enter")
-
-
-async def ask(pilot: Pilot, text: str) -> None:
-    """Send and wait for the whole answer."""
-    await send(pilot, text)
-    await ready(pilot)
 
 
 class TestAnswer:
@@ -138,10 +88,22 @@ class TestAnswer:
 
     async def test_options_of_the_chat_format_are_told_once(self):
         racer = ScriptedRacer(["a"])
-        racer.chat_format.note = "no chat template in the file"
+        racer.notes.append("no chat template in the file")
         async with chat(racer).run_test(size=SIZE) as pilot:
             await ask(pilot, "go")
             assert screen(pilot).count("no chat template") == 1
+
+    async def test_turns_that_are_left_out_are_told(self):
+        racer = ScriptedRacer(["a"], ["b"], ["c"])
+        async with chat(racer).run_test(size=SIZE) as pilot:
+            await ask(pilot, "one")
+            assert "left out" not in screen(pilot)
+            racer.n_left_out = 1
+            await ask(pilot, "two")
+            assert screen(pilot).count("the oldest turn is left out") == 1
+            racer.n_left_out = 2
+            await ask(pilot, "three")
+            assert screen(pilot).count("the oldest 2 turns are left out") == 1
 
     async def test_reader_who_scrolled_up_stays_there(self):
         gate, more = Gate(), Gate()
@@ -326,7 +288,7 @@ class TestStop:
             await pilot.press("ctrl+c")
             await ready(pilot)
             assert "Ctrl+C again leaves" in screen(pilot)
-            assert app.messages[-1]["content"] == "Half"
+            assert app.chat.turns[-1].answer == "Half"
             await pilot.press("ctrl+c")
         assert app.return_code == 130
 
@@ -514,7 +476,7 @@ class TestErrors:
 
         headless = ChatApp.run
         monkeypatch.setattr(ChatApp, "run", lambda app: headless(app, headless=True))
-        assert tui_app.run(fail, system=None, options={}, title="x") == 3
+        assert tui_app.run(fail, session=Session.begin(locations.sessions_dir(), "x"), options={}, title="x") == 3
         assert "racer-chat: no such file: x" in capsys.readouterr().err
 
 
@@ -569,7 +531,7 @@ class TestLoading:
 
         engine = decoder(lambda _progress: Late(["a", "b", "c"]))
         engine.start()
-        engine.ask([{"role": "user", "content": "x"}], {})
+        engine.ask(Ask([{"role": "user", "content": "x"}], {}))
         engine.stop()
         begun.open()
         steps: list[Any] = []
@@ -596,7 +558,7 @@ class TestPace:
 
 
 class TestStatus:
-    STATS = GenerationStats(prompt_tokens=1000, predicted_n=234, predicted_s=10, steps=100, plain_s=0.05)
+    STATS = GenerationStats(prompt_tokens=1000, predicted_n=234, predicted_s=10, steps=100, plain_s=11.7, weighed_s=10)
     STATUS = Status(
         "t", "llama 256M Q4_1", "CPU", "racer tree", "ordinary attention", n_ctx=8192, progress=1.0, stats=STATS
     )
@@ -632,6 +594,6 @@ class TestStatus:
 
     async def test_note_of_a_load_is_shown(self):
         racer = ScriptedRacer()
-        racer.chat_format.note = "no chat template"
+        racer.notes.append("no chat template")
         async with chat(racer).run_test(size=SIZE) as pilot:
             await wait_until(pilot, lambda: pilot.app.query(Note))

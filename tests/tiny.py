@@ -4,6 +4,7 @@ from pathlib import Path
 
 import gguf
 import numpy as np
+from numpy.typing import NDArray
 
 VOCAB_NORMAL = 1
 VOCAB_UNKNOWN = 2
@@ -26,6 +27,50 @@ def vocabulary() -> tuple[list[str], list[float], list[int]]:
         kinds.append(VOCAB_NORMAL)
         scores.append(-float(rank))
     return tokens, scores, kinds
+
+
+def byte_letters() -> list[str]:
+    """The printable letter that stands for each byte in a byte-level vocabulary, in the order of the bytes."""
+    printable = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
+    others = iter(range(0x100, 0x200))
+    return [chr(byte) if byte in printable else chr(next(others)) for byte in range(256)]
+
+
+def byte_level_vocabulary() -> tuple[list[str], list[str], list[int]]:
+    """BPE style: tokens, merges and kinds; all bytes, what the merges make of them, then control tokens."""
+    merges = ["t h", "th e", "i n", "a n", "e r", "Ġ the", "Ġ a", "Ġ in", "m an", "h e", "he n", "Ġ man", "Ġ hen"]
+    control = ["<|endoftext|>", "<|im_start|>", "<|im_end|>"]
+    tokens = [*byte_letters(), *(merge.replace(" ", "") for merge in merges)]
+    kinds = [VOCAB_NORMAL] * len(tokens) + [VOCAB_CONTROL] * len(control)
+    return tokens + control, merges, kinds
+
+
+def add_sentencepiece(writer: gguf.GGUFWriter) -> NDArray[np.bool_]:
+    """Write the vocabulary of `vocabulary`; returns which tokens are no text, bool[V]."""
+    tokens, scores, kinds = vocabulary()
+    writer.add_vocab_size(len(tokens))
+    writer.add_tokenizer_model("llama")
+    writer.add_token_list(tokens)
+    writer.add_token_scores(scores)
+    writer.add_token_types(kinds)
+    writer.add_bos_token_id(1)
+    writer.add_eos_token_id(2)
+    return np.isin(kinds, (VOCAB_UNKNOWN, VOCAB_CONTROL))
+
+
+def add_byte_level(writer: gguf.GGUFWriter) -> NDArray[np.bool_]:
+    """Write the vocabulary of `byte_level_vocabulary`; returns which tokens are no text, bool[V]."""
+    tokens, merges, kinds = byte_level_vocabulary()
+    writer.add_vocab_size(len(tokens))
+    writer.add_tokenizer_model("gpt2")
+    writer.add_tokenizer_pre("qwen2")
+    writer.add_token_list(tokens)
+    writer.add_token_types(kinds)
+    writer.add_token_merges(merges)
+    writer.add_bos_token_id(tokens.index("<|endoftext|>"))
+    writer.add_eos_token_id(tokens.index("<|im_end|>"))
+    writer.add_add_bos_token(False)
+    return np.isin(kinds, (VOCAB_UNKNOWN, VOCAB_CONTROL))
 
 
 def write_llama(
@@ -51,7 +96,6 @@ def write_llama(
         template: Chat template.
         context: Training context.
     """
-    tokens, scores, kinds = vocabulary()
     width, ff, heads = 32, 64, 4
     writer = gguf.GGUFWriter(path, "llama")
     writer.add_name("tiny")
@@ -63,19 +107,13 @@ def write_llama(
     writer.add_head_count_kv(heads // 2)
     writer.add_layer_norm_rms_eps(1e-5)
     writer.add_rope_dimension_count(width // heads)
-    writer.add_vocab_size(len(tokens))
     if pooling is not None:
         writer.add_pooling_type(gguf.PoolingType(pooling))
     if causal is not None:
         writer.add_causal_attention(causal)
     if template is not None:
         writer.add_chat_template(template)
-    writer.add_tokenizer_model("llama")
-    writer.add_token_list(tokens)
-    writer.add_token_scores(scores)
-    writer.add_token_types(kinds)
-    writer.add_bos_token_id(1)
-    writer.add_eos_token_id(2)
+    n_vocab = len(add_sentencepiece(writer))
     if weights:
         rng = np.random.default_rng(seed)
 
@@ -85,9 +123,9 @@ def write_llama(
         def ones(name: str) -> None:
             writer.add_tensor(name, np.ones(width, np.float32))
 
-        writer.add_tensor("token_embd.weight", rng.standard_normal((len(tokens), width)).astype(np.float32))
+        writer.add_tensor("token_embd.weight", rng.standard_normal((n_vocab, width)).astype(np.float32))
         ones("output_norm.weight")
-        writer.add_tensor("output.weight", rng.standard_normal((len(tokens), width)).astype(np.float32))
+        writer.add_tensor("output.weight", rng.standard_normal((n_vocab, width)).astype(np.float32))
         for i in range(n_layers):
             ones(f"blk.{i}.attn_norm.weight")
             matrix(f"blk.{i}.attn_q.weight", width, width)
@@ -98,8 +136,13 @@ def write_llama(
             matrix(f"blk.{i}.ffn_gate.weight", ff, width)
             matrix(f"blk.{i}.ffn_up.weight", ff, width)
             matrix(f"blk.{i}.ffn_down.weight", width, ff)
+    finish(writer)
+    return path
+
+
+def finish(writer: gguf.GGUFWriter) -> None:
+    """Write everything that was added and close the file."""
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()
     writer.close()
-    return path

@@ -4,6 +4,6 @@ STYLES = {
     "model": "$foreground",
     "retrieval": "$text-success underline",
     "logits": "$text-warning italic",
-    "both": "$text-accent bold",
+    "both": "$text-primary bold",
     "corpus": "$text-secondary bold underline",
 }

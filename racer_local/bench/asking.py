@@ -2,14 +2,16 @@
 
 from collections.abc import Callable, Sequence
 
-from racer_local.api import Racer, collect
+from racer_local.api import Racer
 from racer_local.bench.questions import Question
-from racer_local.drafting.cost import PlainTime, StepCost
-from racer_local.drafting.drafter import Drafter, Memory, make_drafter
+from racer_local.drafting.cost import StepCost
+from racer_local.drafting.drafter import Drafter, make_drafter
+from racer_local.drafting.memory import Memory
 from racer_local.drafting.successors import RowScan
+from racer_local.llama import calibrate
 from racer_local.llama.text import TextStream
 from racer_local.loop import Loop, Parts
-from racer_local.records import Completion
+from racer_local.records import Completion, collect
 from racer_local.settings import DraftConfig
 
 
@@ -30,25 +32,23 @@ def converse(racer: Racer, question: Question, answer: Callable[[list[int]], str
         messages.append({"role": "assistant", "content": answer(prompt)})
 
 
-def cost_for(racer: Racer, config: DraftConfig) -> StepCost | None:
-    """What the policy weighs decodes by; None for those that do not."""
-    return racer.step_cost() if config.policy == "auto" else None
+def fresh_cost(racer: Racer, config: DraftConfig) -> StepCost:
+    """What decodes cost, nothing learned yet: measured now for the policy that weighs it."""
+    if config.policy != "auto" or racer.mode.name == "off":
+        return StepCost()
+    cost = StepCost()
+    cost.set_curve(calibrate.measure(racer.engine), calibrate.CONTEXT)
+    return cost
 
 
-def fresh_drafter(racer: Racer, config: DraftConfig) -> Drafter:
+def fresh_drafter(racer: Racer, config: DraftConfig, cost: StepCost) -> Drafter:
     """A drafter with a memory of its own."""
     memory = Memory(config, racer.model.n_vocab, racer.engine.n_ctx)
-    return make_drafter(config, racer.mode, memory, cost_for(racer, config))
+    return make_drafter(config, racer.mode, memory, cost)
 
 
 def answer_greedily(
-    racer: Racer,
-    drafter: Drafter,
-    prompt: Sequence[int],
-    max_tokens: int,
-    scan: RowScan,
-    plain: PlainTime,
-    cost: StepCost | None = None,
+    racer: Racer, drafter: Drafter, prompt: Sequence[int], max_tokens: int, scan: RowScan, cost: StepCost
 ) -> Completion:
     """Answer a prompt with a drafter of the caller's own, in the loop that every front end uses."""
     parts = Parts(
@@ -58,7 +58,6 @@ def answer_greedily(
         picker=None,
         is_end=racer.model.is_end,
         scan=scan,
-        plain=plain,
         cost=cost,
     )
     return collect(Loop(parts, max_tokens).steps(prompt))

@@ -12,9 +12,12 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
+from racer_local.drafting.acceptance import Beliefs
 from racer_local.drafting.automaton import Automaton
 from racer_local.drafting.successors import RowScan, Successors
 from racer_local.kernels import draft as kernels
+from racer_local.kernels import gain
+from racer_local.kernels.candidates import CANDIDATE_WIDTH, Known
 from racer_local.kernels.verify import walk_greedy
 from racer_local.llama.batch import Batch
 from racer_local.records import DraftTree
@@ -73,12 +76,15 @@ def run(n_vocab: int = 50_000) -> list[Timing]:
     successors = Successors(n_vocab, config.breadth)
     rng = np.random.default_rng(0)
     successors.ids[:] = rng.integers(0, n_vocab, successors.ids.shape)
+    successors.gaps[:] = np.sort(rng.exponential(2.0, successors.gaps.shape), axis=1)
+    successors.gaps[:, 0] = 0.0
     for max_nodes in NODES:
         automaton = Automaton(max_nodes, config.max_ngram)
         automaton.observe(pseudo_text(max_nodes // 4 + 2000, n_vocab, 1))
         fresh = pseudo_text(REPEATS * STEP_TOKENS * 2, n_vocab, 2)
         for size in SIZES:
             out.append(_propose(automaton, successors, fresh, size))
+            out.append(_propose_gain(automaton, successors, fresh, size))
         out.append(_learn_text(automaton, fresh))
     for size in SIZES:
         out += _rows(successors, n_vocab, size)
@@ -125,6 +131,30 @@ def _propose(automaton: Automaton, successors: Successors, fresh: NDArray[np.int
         calls.append(partial(kernels.propose_tree, *arguments))
     timing = _timed("propose", len(automaton.nodes), size, calls)
     found = [(draft[kernels.D_SOURCE, : call()] & kernels.RETRIEVAL_BIT).sum() for call in calls]
+    return replace(timing, retrieved=float(np.mean(found)))
+
+
+def _propose_gain(automaton: Automaton, successors: Successors, fresh: NDArray[np.int32], size: int) -> Timing:
+    """Policy `auto`, on a machine where further nodes cost nothing up to the size: the most work that it can have."""
+    beliefs = Beliefs()
+    known = Known(automaton.nodes, automaton.buckets, automaton.active, successors.ids, successors.gaps)
+    room = gain.Room(
+        np.zeros((kernels.DRAFT_HEIGHT, MAX_BUDGET + 1), np.int32),
+        np.zeros(MAX_BUDGET, np.float32),
+        np.zeros(kernels.HEAP_SIZE, np.int64),
+        np.zeros((kernels.HEAP_SIZE, CANDIDATE_WIDTH), np.int32),
+    )
+    cost = np.ones(MAX_BUDGET + 1, np.float32)
+    wish = gain.Wish(2, size - 1, False, False, 1.0, np.float32(1))
+    calls = []
+    for i in range(REPEATS):
+        automaton.seek(fresh[: 20 + i])
+        at = known._replace(active=automaton.active.copy())
+        calls.append(
+            partial(gain.propose_gain, at, int(fresh[19 + i]), beliefs.counts, beliefs.prior, cost, wish, room)
+        )
+    timing = _timed("propose by gain", len(automaton.nodes), size, calls)
+    found = [(room.draft[kernels.D_SOURCE, : call()] & kernels.RETRIEVAL_BIT > 0).sum() for call in calls]
     return replace(timing, retrieved=float(np.mean(found)))
 
 

@@ -5,9 +5,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from racer_local.api import Racer
-from racer_local.bench.asking import answer_greedily, cost_for, fresh_drafter
+from racer_local.bench.asking import answer_greedily, fresh_cost, fresh_drafter
 from racer_local.bench.rows import Answer
-from racer_local.drafting.cost import PlainTime
+from racer_local.drafting.cost import StepCost
 from racer_local.drafting.drafter import Drafter
 from racer_local.drafting.successors import RowScan
 from racer_local.errors import UsageError
@@ -15,6 +15,8 @@ from racer_local.llama.bare import BareLoop
 from racer_local.settings import POLICIES, DraftConfig
 
 BARE = "bare"
+BOUND = "bound"
+"""Known truth, to be replayed only: what `auto` would reach if it knew which candidates are right."""
 
 
 class Method:
@@ -30,7 +32,7 @@ class Method:
         self.config = config
         self._drafter: Drafter | None = None
         self._bare: BareLoop | None = None
-        self._plain = PlainTime()
+        self._cost = StepCost()
 
     def forget(self) -> None:
         """Start over with an empty memory."""
@@ -47,9 +49,10 @@ class Method:
         if self.config is None:
             return self._answer_bare(racer, prompt, max_tokens)
         if self._drafter is None:
-            self._drafter = fresh_drafter(racer, self.config)
-        scan, cost = RowScan(self.config.breadth), cost_for(racer, self.config)
-        done = answer_greedily(racer, self._drafter, prompt, max_tokens, scan, self._plain, cost)
+            self._cost = fresh_cost(racer, self.config)
+            self._drafter = fresh_drafter(racer, self.config, self._cost)
+        scan = RowScan(self.config.breadth)
+        done = answer_greedily(racer, self._drafter, prompt, max_tokens, scan, self._cost)
         stats = done.stats
         return Answer(
             tokens=tuple(t.id for t in done.tokens),
@@ -73,6 +76,8 @@ class Method:
 def parse(names: str, default: DraftConfig) -> list[Method]:
     """Methods of a comma-separated list: policies, `policy@budget`, `policy/chain`, `bare`. Repeats get a number.
 
+    The default budget is for the policies that do not choose one.
+
     Raises:
         UsageError: A name is unknown.
     """
@@ -80,7 +85,8 @@ def parse(names: str, default: DraftConfig) -> list[Method]:
     for name in filter(None, (part.strip() for part in names.split(","))):
         times = sum(m.label.split("#")[0] == name for m in methods)
         label = f"{name}#{times + 1}" if times else name
-        methods.append(Method(label, None if name == BARE else _config(name, default)))
+        config = None if name == BARE else _config("auto" if name == BOUND else name, default)
+        methods.append(Method(label, config))
     if not methods:
         raise UsageError("name at least one method")
     return methods
@@ -96,6 +102,6 @@ def _config(name: str, default: DraftConfig) -> DraftConfig:
     return replace(
         default,
         policy=policy,
-        budget=int(budget) if budget else default.budget,
+        budget=int(budget) if budget else None if policy == "auto" else default.budget,
         chain=bool(chain) or default.chain,
     )

@@ -1,6 +1,5 @@
 """What the benchmark commands share: progress, interruption, the JSON file."""
 
-import hashlib
 import json
 import os
 import sys
@@ -9,19 +8,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from racer_local.errors import ExitCode, RacerError, UsageError
-
-HASHED_BYTES = 1 << 20
-"""Beginning and end of the model file that identify it, together with its size."""
-
-
-def model_hash(path: Path) -> str:
-    """Identifies a model file by its beginning, its end and its size."""
-    size = path.stat().st_size
-    with path.open("rb") as file:
-        start = file.read(HASHED_BYTES)
-        file.seek(max(0, size - HASHED_BYTES))
-        end = file.read()
-    return hashlib.sha256(start + end + str(size).encode()).hexdigest()[:16]
 
 
 def write_json(file: Path | None, data: dict[str, Any]) -> None:

@@ -36,7 +36,7 @@ def draw(files: Sequence[Path], out: Path) -> None:
             _curves(axis, report)
         else:
             _ratios(axis, report)
-        axis.set_title(f"{report.get('model') or file.stem}", fontsize=10)
+        axis.set_title(report.get("model") or report.get("curve") or file.stem, fontsize=9)
     figure.tight_layout()
     try:
         figure.savefig(out)

@@ -37,15 +37,16 @@ class Question:
     turns: tuple[str, ...]
 
 
-def load(files: Sequence[Path], limit: int | None = None) -> list[Question]:
+def load(files: Sequence[Path], limit: int | None = None, skip: int = 0) -> list[Question]:
     """Read question files, the kinds taking turns: the first of each kind, then the second of each, and so on.
 
     Args:
         files: JSON lines files.
         limit: Questions of each kind at most.
+        skip: Questions of each kind left out before those, so that one set can teach and another judge.
 
     Raises:
-        UsageError: A file cannot be read or a line is no question.
+        UsageError: A file cannot be read, a line is no question, or none is left.
     """
     kinds: dict[str, list[Question]] = {}
     taken: set[tuple[str, str]] = set()
@@ -53,8 +54,11 @@ def load(files: Sequence[Path], limit: int | None = None) -> list[Question]:
         for question in _read(file, taken):
             kinds.setdefault(question.kind, []).append(question)
     longest = max((len(q) for q in kinds.values()), default=0)
-    rounds = min(longest, limit) if limit is not None else longest
-    return [questions[i] for i in range(rounds) for questions in kinds.values() if i < len(questions)]
+    rounds = min(longest, skip + limit) if limit is not None else longest
+    left = [questions[i] for i in range(skip, rounds) for questions in kinds.values() if i < len(questions)]
+    if not left:
+        raise UsageError(f"no kind has more than {skip} questions")
+    return left
 
 
 def _read(file: Path, taken: set[tuple[str, str]]) -> list[Question]:

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 
 from racer_local.api import Racer
-from racer_local.bench.asking import answer_greedily, converse, cost_for, fresh_drafter
+from racer_local.bench.asking import answer_greedily, converse, fresh_cost, fresh_drafter
 from racer_local.bench.questions import Question
 from racer_local.bench.trace import TOP, RecordedAnswer, Row, Trace
-from racer_local.drafting.cost import PlainTime, StepCost
+from racer_local.drafting.cost import StepCost
 from racer_local.drafting.drafter import Drafter
 from racer_local.drafting.successors import RowScan
 from racer_local.records import DraftTree
@@ -92,8 +92,8 @@ def record(
         on_progress: Called with questions done and to do.
     """
     trace.info.update(info)
-    recorder = _Recorder(fresh_drafter(racer, config), config.breadth)
-    cost = cost_for(racer, config)
+    cost = fresh_cost(racer, config)
+    recorder = _Recorder(fresh_drafter(racer, config, cost), config.breadth)
     for number, question in enumerate(questions):
         on_progress(number, len(questions))
         converse(racer, question, partial(_answer, racer, recorder, cost, question, max_tokens, trace))
@@ -103,13 +103,13 @@ def record(
 def _answer(
     racer: Racer,
     recorder: _Recorder,
-    cost: StepCost | None,
+    cost: StepCost,
     question: Question,
     max_tokens: int,
     trace: Trace,
     prompt: list[int],
 ) -> str:
-    done = answer_greedily(racer, recorder, prompt, max_tokens, RowScan(TOP), PlainTime(), cost)
+    done = answer_greedily(racer, recorder, prompt, max_tokens, RowScan(TOP), cost)
     ended = done.finish_reason == "stop"
     trace.answers.append(recorder.answer(question.kind, question.id, prompt, ended=ended))
     return done.text

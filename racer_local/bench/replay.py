@@ -11,10 +11,15 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from racer_local.bench.bound import BoundDrafter
 from racer_local.bench.curves import Curve
+from racer_local.bench.methods import BOUND
 from racer_local.bench.rows import Answer, Row
 from racer_local.bench.trace import RecordedAnswer, Trace
-from racer_local.drafting.drafter import Drafter, Memory, make_drafter
+from racer_local.drafting.acceptance import Beliefs
+from racer_local.drafting.cost import StepCost
+from racer_local.drafting.drafter import Drafter, make_drafter
+from racer_local.drafting.memory import Memory
 from racer_local.drafting.successors import RowScan
 from racer_local.errors import RacerError
 from racer_local.kernels.verify import walk_greedy
@@ -43,19 +48,13 @@ class Room:
         return min(self.n_ctx - n_past, MAX_BUDGET)
 
 
-class FixedCost:
-    """The cost of a curve, whatever the context."""
-
-    def __init__(self, curve: Curve) -> None:
-        self._times = curve.ratio.astype(np.float32)
-
-    def times(self, n_past: int) -> NDArray[np.float32]:
-        """Time of a decode of n tokens over that of one, float32[MAX_BUDGET + 1]."""
-        return self._times
-
-
 def replay(
-    trace: Trace, label: str, config: DraftConfig, curve: Curve, on_progress: Callable[[int, int], None]
+    trace: Trace,
+    label: str,
+    config: DraftConfig,
+    curve: Curve,
+    on_progress: Callable[[int, int], None],
+    beliefs: Beliefs | None = None,
 ) -> list[Row]:
     """Replay all answers with one memory throughout.
 
@@ -64,34 +63,39 @@ def replay(
 
     Args:
         trace: What the model said.
-        label: Name of the method.
+        label: Name of the method; that of the bound is replayed with what it has to know.
         config: How to draft.
         curve: What a decode costs.
         on_progress: Called with answers done and to do.
+        beliefs: What policy `auto` begins with, changed; None begins with the shipped priors.
     """
     memory = Memory(config, trace.n_vocab, int(trace.info["n_ctx"]))
-    drafter = make_drafter(config, TREE, memory, FixedCost(curve))
+    cost = StepCost({n: float(curve.ratio[n]) for n in range(1, MAX_BUDGET + 1)})
+    bound = BoundDrafter(config, memory, cost) if label == BOUND else None
+    drafter = bound or make_drafter(config, TREE, memory, cost, beliefs)
     scan = RowScan(config.breadth)
     room = Room(int(trace.info["n_ctx"]), int(trace.info["max_tokens"]), curve)
     rows: list[Row] = []
     for number, answer in enumerate(trace.answers):
         on_progress(number, len(trace.answers))
-        turns = (_replay_answer(answer, drafter, scan, room),)
+        if bound is not None:
+            bound.truth = answer.tokens.tolist()
+        turns = (_replay_answer(answer, drafter, scan, room, cost),)
         if rows and (rows[-1].kind, rows[-1].question) == (answer.kind, answer.question):
             turns = rows.pop().turns + turns
         rows.append(Row(answer.question, answer.kind, label, turns))
     return rows
 
 
-def _replay_answer(answer: RecordedAnswer, drafter: Drafter, scan: RowScan, room: Room) -> Answer:
+def _replay_answer(answer: RecordedAnswer, drafter: Drafter, scan: RowScan, room: Room, step_cost: StepCost) -> Answer:
     picks, nodes = np.zeros(MAX_BUDGET, np.int32), np.zeros(MAX_BUDGET, np.int32)
     truth = answer.tokens.tolist()
     said: list[int] = []
     drafter.begin(answer.prompt.tolist())
     root, steps, drafted, accepted, cost, done = int(answer.prompt[-1]), 0, 0, 0, 0.0, False
     while not done:
-        last = len(said) + 1 >= room.max_tokens
-        tree = drafter.propose(0 if last else room.at(len(answer.prompt) - 1 + len(said)) - 1)
+        last, n_past = len(said) + 1 >= room.max_tokens, len(answer.prompt) - 1 + len(said)
+        tree = drafter.propose(0 if last else room.at(n_past) - 1)
         scan.fill(*_rows(answer, truth, len(said), tree))
         n = walk_greedy(scan.ids, tree.token, tree.parent, picks, nodes)
         kept = picks[: min(n, len(truth) - len(said))].tolist()
@@ -102,6 +106,7 @@ def _replay_answer(answer: RecordedAnswer, drafter: Drafter, scan: RowScan, room
         drafted += len(tree)
         accepted += len(path)
         cost += room.curve.ratio[len(tree) + 1]
+        step_cost.observe(len(tree) + 1, n_past, float(room.curve.ratio[len(tree) + 1]))
         done = n > len(kept) or (not answer.ended and len(said) == len(truth))
         root = kept[-1] if kept else root
     if said != truth:

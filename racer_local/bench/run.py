@@ -7,8 +7,7 @@ from racer_local.bench.asking import converse
 from racer_local.bench.methods import Method
 from racer_local.bench.questions import WARM_UP, WARM_UP_TOKENS, Question
 from racer_local.bench.rows import OFF, Answer, Difference, Results, Row
-from racer_local.records import DraftTree
-from racer_local.sequences import common_prefix
+from racer_local.compare import first_difference
 
 
 def run(
@@ -78,31 +77,3 @@ def _compare(
                 continue
             position, gap = first_difference(racer, prompt, plain.tokens, other.tokens)
             results.differences.append(Difference(question.id, label, position, gap))
-
-
-def first_difference(racer: Racer, prompt: list[int], a: Sequence[int], b: Sequence[int]) -> tuple[int, float]:
-    """Where two greedy answers to one prompt part, and how far apart the two tokens' logits are in a plain decode.
-
-    Args:
-        racer: The model; its cache is used.
-        prompt: Token ids.
-        a: Answer tokens.
-        b: Others.
-
-    Returns:
-        Position in the answers, and the gap.
-    """
-    at = common_prefix(a, b)
-    context = [*prompt, *a[:at]]
-    engine, empty = racer.engine, DraftTree.empty()
-    engine.prefill(context[:-1])
-    row = engine.verify(context[-1], empty)[0].copy()
-    engine.commit(context[-1], empty, [])
-
-    def logit(answer: Sequence[int]) -> float:
-        if at < len(answer):
-            return float(row[answer[at]])
-        # the answer was over here: an end token had been the best
-        return float(max(row[t] for t in range(racer.model.n_vocab) if racer.model.is_end(t)))
-
-    return at, abs(logit(a) - logit(b))

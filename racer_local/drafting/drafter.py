@@ -5,31 +5,30 @@ A drafter's life: `begin` with a prompt, then for each step `propose`, and `lear
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
-from racer_local.drafting.acceptance import PRIOR_WEIGHT, Beliefs
-from racer_local.drafting.automaton import Automaton
+from racer_local.drafting.acceptance import Beliefs
+from racer_local.drafting.cost import StepCost
+from racer_local.drafting.expected_gain import GainDrafter
 from racer_local.drafting.lookup import NgramIndex
-from racer_local.drafting.successors import RowScan, Successors
+from racer_local.drafting.memory import Memory
+from racer_local.drafting.successors import RowScan
 from racer_local.kernels import draft as kernels
-from racer_local.kernels import gain
 from racer_local.records import DraftMode, DraftTree, Source
-from racer_local.sequences import common_prefix
 from racer_local.settings import MAX_BUDGET, DraftConfig
 
-_NO_BELIEF = np.full(MAX_BUDGET, np.nan, np.float32)
-_NO_BELIEF.flags.writeable = False
 SWITCHED_OFF = "drafting is switched off"
 
 
 class Drafter(Protocol):
     """What the loop asks of a policy."""
 
-    note: str
-    """Why nothing is drafted, empty while drafting is on."""
+    @property
+    def note(self) -> str:
+        """Why nothing is drafted, empty while drafting is on."""
+        ...
 
     def begin(self, prompt: Sequence[int]) -> None:
         """Take up a context that ends with the prompt's last token, the first root."""
@@ -52,48 +51,6 @@ class Drafter(Protocol):
         ...
 
 
-class Memory:
-    """What drafting remembers of a chat, shared by every policy that draws on it: automaton, successors, context.
-
-    Attributes:
-        automaton: n-grams of the context.
-        successors: The model's own earlier guesses.
-        context: Tokens that the automaton's window stands at the end of.
-    """
-
-    def __init__(self, config: DraftConfig, n_vocab: int, n_ctx: int) -> None:
-        self.automaton = Automaton(config.automaton_nodes(n_ctx), config.max_ngram)
-        self.successors = Successors(n_vocab, config.breadth)
-        self.context: list[int] = []
-        self._tokens = np.zeros(MAX_BUDGET, np.int32)
-        self._rows = np.zeros(MAX_BUDGET, np.int32)
-
-    def begin(self, prompt: Sequence[int]) -> None:
-        """Learn what of a prompt is new: all that follows its common prefix with the context."""
-        known = common_prefix(self.context, prompt)
-        tokens = np.asarray(prompt, np.int32)
-        if known < len(self.context):
-            self.automaton.seek(tokens[:known])
-        self.automaton.observe(tokens[known:])
-        self.context = list(prompt)
-
-    def learn(self, root: int, tree: DraftTree, scan: RowScan, path: Sequence[int], committed: Sequence[int]) -> None:
-        """Learn a verified step: its rows, and the tokens that it has added. Arguments as in `Drafter.learn`."""
-        n = len(tree) + 1
-        self._tokens[0] = root
-        self._tokens[1:n] = tree.token
-        self._rows[0] = 0  # rows of the accepted path: the root's and one more than each node's number
-        for i, node in enumerate(path):
-            self._rows[i + 1] = node + 1
-        self.successors.learn(self._tokens[:n], scan, self._rows[: len(path) + 1])
-        self.commit(committed)
-
-    def commit(self, tokens: Sequence[int]) -> None:
-        """Learn tokens that an answer has added."""
-        self.automaton.observe(np.asarray(tokens, np.int32))
-        self.context.extend(tokens)
-
-
 class RacerDrafter:
     """The paper's rule over a fixed budget: retrieved nodes, then the logits tree; either alone; as tree or chain."""
 
@@ -102,7 +59,7 @@ class RacerDrafter:
     def __init__(self, config: DraftConfig, memory: Memory) -> None:
         self._memory = memory
         self._chain = config.chain
-        self._budget = config.budget - 1
+        self._budget = config.most_nodes
         self._options = np.zeros(kernels.OPTIONS_WIDTH, np.int32)
         self._options[kernels.O_MIN_MATCH] = config.min_match
         self._options[kernels.O_BREADTH] = config.breadth
@@ -126,74 +83,11 @@ class RacerDrafter:
             n = kernels.propose_chain(nodes, active, successors, root, self._options, draft)
         else:
             n = kernels.propose_tree(nodes, active, successors, root, self._options, draft, self._heap, self._entries)
-        return tree_of(draft, n)
+        return DraftTree.of(draft, n)
 
     def learn(self, root: int, tree: DraftTree, scan: RowScan, path: Sequence[int], committed: Sequence[int]) -> None:
         """See `Drafter`."""
         self._memory.learn(root, tree, scan, path, committed)
-
-
-class Cost(Protocol):
-    """What a decode costs, as `cost.StepCost` knows it."""
-
-    def times(self, n_past: int) -> NDArray[np.float32]:
-        """Time of a decode of n tokens at this context, float32[MAX_BUDGET + 1] by n, in any unit."""
-        ...
-
-
-class GainDrafter:
-    """Drafting by expected gain: what is expected to bring the most tokens per time, or nothing.
-
-    Trees are grown best first from both sources by the believed chance of the whole path, and cut where
-    (1 + sum of the chances) / time is highest.
-    """
-
-    note = ""
-
-    def __init__(self, config: DraftConfig, memory: Memory, cost: Cost) -> None:
-        self._memory = memory
-        self._cost = cost
-        self._min_match = config.min_match
-        self._chain = config.chain
-        self._beliefs = Beliefs()
-        self._draft = np.zeros((kernels.DRAFT_HEIGHT, MAX_BUDGET + 1), np.int32)
-        self._p = np.zeros(MAX_BUDGET, np.float32)
-        self._heap = np.zeros(kernels.HEAP_SIZE, np.int64)
-        self._entries = np.zeros((kernels.HEAP_SIZE, gain.CANDIDATE_WIDTH), np.int32)
-
-    def begin(self, prompt: Sequence[int]) -> None:
-        """See `Drafter`."""
-        self._memory.begin(prompt)
-
-    def propose(self, limit: int) -> DraftTree:
-        """See `Drafter`."""
-        automaton, successors, context = self._memory.automaton, self._memory.successors, self._memory.context
-        n = gain.propose_gain(
-            automaton.nodes,
-            automaton.buckets,
-            automaton.active,
-            successors.ids,
-            successors.gaps,
-            context[-1],
-            self._min_match,
-            limit,
-            self._chain,
-            self._beliefs.counts,
-            self._beliefs.prior,
-            np.float32(PRIOR_WEIGHT),
-            self._cost.times(len(context) - 1),
-            self._draft,
-            self._p,
-            self._heap,
-            self._entries,
-        )
-        return tree_of(self._draft, n, self._p)
-
-    def learn(self, root: int, tree: DraftTree, scan: RowScan, path: Sequence[int], committed: Sequence[int]) -> None:
-        """See `Drafter`."""
-        memory = self._memory
-        self._beliefs.learn(memory.automaton, memory.successors, root, committed, self._min_match)
-        memory.learn(root, tree, scan, path, committed)
 
 
 class LookupDrafter:
@@ -203,7 +97,7 @@ class LookupDrafter:
 
     def __init__(self, config: DraftConfig) -> None:
         self._n = config.lookup_ngram
-        self._budget = config.budget - 1
+        self._budget = config.most_nodes
         self._index = NgramIndex(config.lookup_ngram)
 
     def begin(self, prompt: Sequence[int]) -> None:
@@ -249,7 +143,11 @@ class ShortDrafter:
     def __init__(self, inner: Drafter, max_depth: int) -> None:
         self._inner = inner
         self._max_depth = max_depth
-        self.note = inner.note
+
+    @property
+    def note(self) -> str:
+        """See `Drafter`."""
+        return self._inner.note
 
     def begin(self, prompt: Sequence[int]) -> None:
         """See `Drafter`."""
@@ -264,19 +162,6 @@ class ShortDrafter:
         self._inner.learn(root, tree, scan, path, committed)
 
 
-def tree_of(draft: NDArray[np.int32], n: int, p: NDArray[np.float32] | None = None) -> DraftTree:
-    """Copy of the first `n` nodes of a kernel's draft array, with the chances of their paths where they are known."""
-    token, parent, depth, source, match_len = draft[: kernels.D_MATCH + 1, :n].copy()
-    return DraftTree(
-        token,
-        parent,
-        depth,
-        source.astype(np.uint8),
-        match_len.astype(np.int16),
-        _NO_BELIEF[:n] if p is None else p[:n].copy(),
-    )
-
-
 def fit_to_mode(config: DraftConfig, mode: DraftMode) -> DraftConfig:
     """The configuration that a model's mode allows: chains where no tree can be verified."""
     if mode.name == "chain" and not config.chain:
@@ -284,7 +169,13 @@ def fit_to_mode(config: DraftConfig, mode: DraftMode) -> DraftConfig:
     return config
 
 
-def make_drafter(config: DraftConfig, mode: DraftMode, memory: Memory | None, cost: Cost | None = None) -> Drafter:
+def make_drafter(
+    config: DraftConfig,
+    mode: DraftMode,
+    memory: Memory | None,
+    cost: StepCost | None = None,
+    beliefs: Beliefs | None = None,
+) -> Drafter:
     """The drafter for a configuration on a model of this mode.
 
     Args:
@@ -292,6 +183,7 @@ def make_drafter(config: DraftConfig, mode: DraftMode, memory: Memory | None, co
         mode: What the model can verify.
         memory: Shared by all policies that retrieve or extrapolate; the others need none.
         cost: What decodes cost; policy `auto` needs it.
+        beliefs: What policy `auto` has learned; None begins with the shipped priors.
     """
     if config.policy == "off":
         return OffDrafter(SWITCHED_OFF)
@@ -305,7 +197,17 @@ def make_drafter(config: DraftConfig, mode: DraftMode, memory: Memory | None, co
         assert memory is not None, f"policy {config.policy} draws on a memory"
         if config.policy == "auto":
             assert cost is not None, "policy auto weighs costs"
-            drafter = GainDrafter(config, memory, cost)
+            drafter = GainDrafter(config, memory, cost, Beliefs() if beliefs is None else beliefs)
         else:
             drafter = RacerDrafter(config, memory)
     return ShortDrafter(drafter, mode.max_depth) if mode.max_depth is not None else drafter
+
+
+def describe(config: DraftConfig, mode: DraftMode) -> dict[str, Any]:
+    """How a configuration drafts on a model of this mode: `policy`, `mode` (tree, chain or off), `reason`, `budget`."""
+    name, reason = mode.name, mode.reason
+    if config.policy == "off":
+        name, reason = "off", SWITCHED_OFF
+    elif name == "tree" and (config.chain or config.policy == "lookup"):
+        name, reason = "chain", "a single path is drafted as configured"
+    return {"policy": config.policy, "mode": name, "reason": reason, "budget": config.most_nodes + 1}

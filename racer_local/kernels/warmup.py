@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from racer_local.kernels import batch, draft, gain, sampling, successors, trie, verify
+from racer_local.kernels import batch, candidates, draft, gain, sampling, successors, trie, verify
 
 
 def warm_up() -> None:
@@ -19,15 +19,14 @@ def warm_up() -> None:
     tree = np.zeros((draft.DRAFT_HEIGHT, 8), i32)
     heap, entries = np.zeros(64, np.int64), np.zeros((64, draft.ENTRY_WIDTH), i32)
     draft.propose_tree(nodes, active, table_ids, 2, options, tree, heap, entries)
-    beliefs, prior = np.zeros((gain.N_BUCKETS, 2), np.float32), np.zeros(gain.N_BUCKETS, np.float32)
-    table = nodes, buckets, active, table_ids, table_gaps
-    cost, p = np.ones(8, np.float32), np.zeros(8, np.float32)
-    drafts = np.zeros((64, gain.CANDIDATE_WIDTH), i32)
-    number = np.float32(1)
-    gain.propose_gain(*table, 2, 2, 3, False, beliefs, prior, number, cost, tree, p, heap, drafts)
-    gain.learn_beliefs(
-        *table, 2, tokens, 2, number, beliefs, np.zeros((gain.MAX_CANDIDATES, gain.CANDIDATE_WIDTH), i32)
-    )
+    counts, prior = np.zeros((candidates.N_BUCKETS, 2), np.float32), np.zeros(candidates.N_BUCKETS, np.float32)
+    known = candidates.Known(nodes, buckets, active, table_ids, table_gaps)
+    p, drafts = np.ones(8, np.float32), np.zeros((64, candidates.CANDIDATE_WIDTH), i32)
+    wish = gain.Wish(2, 3, False, False, 1.0, np.float32(1))
+    gain.propose_gain(known, 2, counts, prior, np.ones(8, np.float32), wish, gain.Room(tree, p, heap, drafts))
+    scratch = np.zeros((candidates.MAX_CANDIDATES, candidates.CANDIDATE_WIDTH), i32)
+    gain.learn_beliefs(known, 2, tokens, 2, np.float32(1), counts, scratch)
+    gain.learn_trust(np.full(3, -1, i32), np.ones(3, np.float32), np.zeros(1, i32), 1.0, 0.1, np.zeros(2))
     n = draft.propose_chain(nodes, active, table_ids, 2, options, tree)
     rows = np.zeros((n + 1, 8), np.float32)
     ids, gaps = np.zeros((n + 1, 2), i32), np.zeros((n + 1, 2), np.float32)

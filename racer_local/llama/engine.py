@@ -7,6 +7,10 @@ Sequence 0 is the trunk and holds the whole cache. A tree with L leaves uses seq
 brought up to the trunk, copying only what they miss. After it, what is deeper than the accepted path is removed from
 all sequences at once, and the rest of the step from those that do not follow the path; the trunk gets the path if it
 was not on it. `seq_rm` and `seq_cp` move no data, but each looks at every cell of the cache.
+
+Where attention has a sliding window, llama.cpp gives cells that have left the window to new tokens, even in a cache of
+full size, if one sequence alone holds them. Then the cache cannot be cut to before them, and sequences no longer begin
+alike, which a tree needs. So sequence 1 holds everything as well there, from before each decode.
 """
 
 import ctypes
@@ -25,7 +29,7 @@ from racer_local.llama.batch import Batch
 from racer_local.llama.model import Model
 from racer_local.records import DraftMode, DraftTree
 from racer_local.sequences import common_prefix
-from racer_local.settings import DEFAULT_N_CTX, MAX_BUDGET, ModelParams, default_threads
+from racer_local.settings import DEFAULT_N_CTX, MAX_BUDGET, MIN_N_CTX, ModelParams, default_threads
 
 ROLLBACK_SLOTS = 8
 """State snapshots asked for on recurrent and hybrid models: the longest chain that can be taken back."""
@@ -34,6 +38,8 @@ CLOSED = "this Racer is closed"
 DECODE_NO_ROOM = 1
 DECODE_ABORTED = 2
 
+QUANTISED_BLOCK = 32
+"""Numbers that a quantised cache stores together."""
 GGML_TYPES = {"f32": 0, "f16": 1, "q4_0": 2, "q4_1": 3, "q5_0": 6, "q5_1": 7, "q8_0": 8, "bf16": 30}
 
 
@@ -46,6 +52,7 @@ class Engine:
         n_ctx: Tokens that the cache can hold.
         n_threads: CPU threads of every decode.
         flash_attn: Whether flash attention was asked for.
+        buffers: Size of the context's buffers in MiB, by kind.
         mode: What drafts the model can verify; set by `probe.find_mode`.
     """
 
@@ -61,7 +68,7 @@ class Engine:
         self.n_threads = params.n_threads or default_threads()
         self.flash_attn = params.flash_attn if params.flash_attn is not None else _wants_flash(model, params)
         n_seq = 1 if model.is_recurrent or model.is_mrope else MAX_BUDGET
-        wanted = params.n_ctx or min(DEFAULT_N_CTX, model.n_ctx_train or DEFAULT_N_CTX)
+        wanted = params.n_ctx or max(MIN_N_CTX, min(DEFAULT_N_CTX, model.n_ctx_train or DEFAULT_N_CTX))
         cparams = llama_cpp.llama_context_default_params()
         cparams.n_ctx = wanted
         cparams.n_batch = params.n_batch
@@ -76,6 +83,7 @@ class Engine:
         cparams.kv_unified = True
         cparams.swa_full = True
         cparams.no_perf = True
+        _check_cache_types(model, params)
         library.clear_log()
         handle = llama_cpp.llama_init_from_model(model.handle, cparams)
         if not handle:
@@ -90,9 +98,12 @@ class Engine:
         self._memory = memory
         self.n_ctx = min(wanted, llama_cpp.llama_n_ctx(handle))  # llama.cpp rounds up
         self.n_rollback = llama_cpp.llama_n_rs_seq(handle)
+        self.buffers = library.logged_sizes()
         self._n_batch = llama_cpp.llama_n_batch(handle)
         self._batch = Batch(self._n_batch, n_seq)
         self._synced = [0] * n_seq
+        self._n_holders = min(n_seq, 2) if model.sliding_window else 1
+        self._every_seq = 0 if model.is_recurrent else -1  # recurrent memory takes no -1 for a part of its tokens
         self._pending = 0
         self._n_seq_used = 0
         self._rows: NDArray[np.float32] | None = None
@@ -159,6 +170,7 @@ class Engine:
         for start in range(0, len(todo), self._n_batch):
             chunk = todo[start : start + self._n_batch]
             self._batch.set_prompt(chunk, self.n_past)
+            self._bring_up(self._n_holders)
             self._decode(len(chunk))
             self.tokens.extend(chunk.tolist())
             self._synced[0] = self.n_past
@@ -186,10 +198,7 @@ class Engine:
         assert n <= self.room, "the loop keeps drafts within the room"
         assert not self._pending, "commit follows verify"
         self._n_seq_used = self._batch.set_tree(root, tree, self.n_past)
-        for seq in range(1, self._n_seq_used):
-            if self._synced[seq] < self.n_past:
-                llama_cpp.llama_memory_seq_cp(self._memory, 0, seq, self._synced[seq], self.n_past)
-                self._synced[seq] = self.n_past
+        self._bring_up(max(self._n_seq_used, self._n_holders))
         self._decode(n)
         return self._logits(n)
 
@@ -208,7 +217,7 @@ class Engine:
         n_past, n_keep = self.n_past, self.n_past + 1 + len(path)
         memory, used = self._memory, self._n_seq_used
         # what is deeper than the path goes from all sequences at once
-        kept = len(path) == len(tree) or llama_cpp.llama_memory_seq_rm(memory, -1, n_keep, -1)
+        kept = len(path) == len(tree) or llama_cpp.llama_memory_seq_rm(memory, self._every_seq, n_keep, -1)
         if not kept:
             self.clear()
             raise DecodeError("the model's memory refused to drop rejected tokens; turn drafting off for this model")
@@ -233,19 +242,34 @@ class Engine:
         """Tokens that one more decode may hold: root and draft."""
         return min(self.n_ctx - self.n_past, MAX_BUDGET)
 
+    def _bring_up(self, n_seq: int) -> None:
+        """Make the first `n_seq` sequences hold the whole cache."""
+        for seq in range(1, n_seq):
+            if self._synced[seq] < self.n_past:
+                llama_cpp.llama_memory_seq_cp(self._memory, 0, seq, self._synced[seq], self.n_past)
+                self._synced[seq] = self.n_past
+
     def _cut(self, n: int) -> int:
         """Shorten the cache to at most `n` tokens; returns its new length, 0 where memory cannot be cut.
 
         Cells of a step that was verified but never committed go as well.
         """
         if n < self.n_past or self._pending:
-            if n > 0 and llama_cpp.llama_memory_seq_rm(self._memory, -1, n, -1):
+            if n > 0 and self._drop_from(n):
                 del self.tokens[n:]
                 self._synced = [min(s, n) for s in self._synced]
             else:
                 self.clear()
             self._pending = 0
         return self.n_past
+
+    def _drop_from(self, n: int) -> bool:
+        """Remove all cells from position `n` on; False where the memory is such that this may not be done.
+
+        Snapshots of a recurrent memory are good for tokens of the last decode but its first, so `commit` alone may go
+        back by them. llama.cpp would go back further, to a snapshot of some earlier decode.
+        """
+        return not self.model.is_recurrent and llama_cpp.llama_memory_seq_rm(self._memory, -1, n, -1)
 
     def _decode(self, n: int) -> None:
         """Decode the batch of `n` tokens. They count as pending from before the call, which an exception may follow."""
@@ -259,7 +283,7 @@ class Engine:
         if result == 0:
             return
         # the library cleans up one sequence per token only, a tree needs all of them
-        if not llama_cpp.llama_memory_seq_rm(self._memory, -1, self.n_past, -1):
+        if not self._drop_from(self.n_past):
             self.clear()
         self._pending = 0
         if result == DECODE_ABORTED:
@@ -291,3 +315,14 @@ def _flash_type(model: Model, *, enabled: bool) -> int:
         return llama_cpp.LLAMA_FLASH_ATTN_TYPE_DISABLED
     # on a GPU llama.cpp itself knows whether the backend has the kernels
     return llama_cpp.LLAMA_FLASH_ATTN_TYPE_AUTO if model.gpu_layers else llama_cpp.LLAMA_FLASH_ATTN_TYPE_ENABLED
+
+
+def _check_cache_types(model: Model, params: ModelParams) -> None:
+    """Raise UsageError where a quantised cache would end the process: its blocks must fit the heads."""
+    head = model.head_size
+    for name, kind in (("type_k", params.type_k), ("type_v", params.type_v)):
+        if kind.startswith("q") and head % QUANTISED_BLOCK:
+            raise UsageError(
+                f"{name}={kind} needs attention heads of a multiple of {QUANTISED_BLOCK} numbers, "
+                f"this model's have {head}; use f16"
+            )

@@ -1,6 +1,7 @@
 """The llama.cpp library: loaded once, kept silent, its log kept at hand for error messages."""
 
 import ctypes
+import re
 import sys
 from collections import deque
 from functools import cache
@@ -8,20 +9,28 @@ from functools import cache
 import llama_cpp
 
 LOG_LINES = 200
+LOG_DEBUG = 1
 LOG_ERROR = 4
 LOG_CONTINUED = 5
 
+_BUFFER = re.compile(r"(?P<kind>KV|RS|compute|output) +buffer size = +(?P<mib>[\d.]+) MiB")
+
 _log: deque[tuple[int, str]] = deque(maxlen=LOG_LINES)
 _echo = False
+_in_debug = False
+"""Whether the line that may be continued is one for llama.cpp's own developers, which is not kept."""
 
 
 @llama_cpp.llama_log_callback
 def _on_log(level: int, text: bytes, _user_data: ctypes.c_void_p) -> None:
+    global _in_debug
     line = text.decode("utf-8", "replace")
-    if level == LOG_CONTINUED and _log:
-        last_level, last = _log.pop()
-        level, line = last_level, last + line
-    _log.append((level, line))
+    _in_debug = level == LOG_DEBUG or (level == LOG_CONTINUED and _in_debug)
+    if not _in_debug:
+        if level == LOG_CONTINUED and _log:
+            last_level, last = _log.pop()
+            level, line = last_level, last + line
+        _log.append((level, line))
     if _echo:
         sys.stderr.write(text.decode("utf-8", "replace"))
 
@@ -51,6 +60,17 @@ def clear_log() -> None:
 def logged_errors() -> list[str]:
     """Error lines that the library has written since `clear_log`, stripped."""
     return [line.strip() for level, line in _log if level == LOG_ERROR and line.strip()]
+
+
+def logged_sizes() -> dict[str, float]:
+    """Buffers of the context made last, in MiB by kind, as the library has said since `clear_log`."""
+    sizes: dict[str, float] = {}
+    for _, line in _log:
+        found = _BUFFER.search(line)
+        if found:
+            name = f"{found['kind'].lower()} buffer"
+            sizes[name] = sizes.get(name, 0.0) + float(found["mib"])
+    return sizes
 
 
 def version() -> str:

@@ -2,6 +2,7 @@
 
 import ctypes
 import os
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,11 +13,20 @@ from numpy.typing import NDArray
 
 from racer_local.errors import Cancelled, ModelError, UsageError
 from racer_local.llama import devices, library
+from racer_local.llama.trial import check_file, one_line, shown
 from racer_local.settings import ModelParams
 
-GGUF_MAGIC = b"GGUF"
 DAMAGE_MARKS = ("not within the file bounds", "gguf_init", "corrupted", "failed to read", "unexpectedly reached end")
 """Words of llama.cpp's log that mean the file itself is broken."""
+MISNAMED_MARKS = ("invalid split file name", "invalid split file:", "illegal split file idx")
+MIXED_MARKS = (
+    "invalid split file idx",
+    "in GGUF split",
+    "tensors expected but",
+    "is duplicated",
+    "invalid split count",
+)
+"""The same of a model in several parts: a part is called what it is not; parts of different models."""
 MROPE_TYPES = (llama_cpp.LLAMA_ROPE_TYPE_MROPE, llama_cpp.LLAMA_ROPE_TYPE_VISION, llama_cpp.LLAMA_ROPE_TYPE_IMROPE)
 
 
@@ -24,10 +34,11 @@ class Model:
     """Owner of a `llama_model`. Close it after every context made from it.
 
     Attributes:
-        path: The file.
+        path: The file; of a split model the first part.
         n_vocab: Number of tokens.
         n_ctx_train: Context length that the model was trained for.
         gpu_layers: Layers asked to be offloaded: 0 when the build has no GPU support.
+        repacked: Whether llama.cpp may rearrange weights for faster CPU kernels.
     """
 
     def __init__(
@@ -41,7 +52,7 @@ class Model:
         """Load a file.
 
         Args:
-            path: A GGUF file; of a split model the first part.
+            path: A GGUF file; of a split model any part.
             params: How to load it.
             on_progress: Called with 0..1; returning False gives up.
             repack: Let llama.cpp rearrange weights for faster CPU kernels.
@@ -50,9 +61,9 @@ class Model:
             ModelError: The file is missing, damaged or holds no model that can write text.
             Cancelled: `on_progress` returned False.
         """
-        self.path = path
+        self.path = path = check_file(path)
+        self.repacked = repack
         self._handle: llama_cpp.llama_model_p | None = None
-        check_file(path)
         library.load()
         self.gpu_layers = params.n_gpu_layers if library.supports_gpu() else 0
         stopped = False
@@ -155,6 +166,14 @@ class Model:
         return llama_cpp.llama_model_n_layer(self.handle)
 
     @property
+    def head_size(self) -> int:
+        """Numbers in a key of one attention head."""
+        arch = self.meta("general.architecture")
+        given = self.meta(f"{arch}.attention.key_length")
+        heads = llama_cpp.llama_model_n_head(self.handle)
+        return int(given) if given is not None else llama_cpp.llama_model_n_embd(self.handle) // max(heads, 1)
+
+    @property
     def chat_template(self) -> str | None:
         """The file's own chat template."""
         template = llama_cpp.llama_model_chat_template(self.handle, None)
@@ -242,36 +261,29 @@ class Model:
         return int(llama_cpp.llama_vocab_eos(self._vocab))  # pyright: ignore[reportArgumentType]
 
 
-def check_file(path: Path) -> None:
-    """Raise ModelError for what can be said of a file without the library."""
-    if not path.exists():
-        raise ModelError(f"no such file: {path}")
-    if path.is_dir():
-        found = sorted(p.name for p in path.glob("*.gguf"))
-        hint = f"it holds {', '.join(found[:3])}; name one of them" if found else "name a GGUF file"
-        raise ModelError(f"{path} is a directory: {hint}")
-    try:
-        with path.open("rb") as file:
-            magic = file.read(4)
-    except OSError as error:
-        raise ModelError(f"cannot read {path}: {error.strerror}") from error
-    if not magic:
-        raise ModelError(f"{path} is empty; download it again")
-    if magic != GGUF_MAGIC:
-        looks = "a web page" if magic.lstrip()[:1] == b"<" else "something else"
-        raise ModelError(f"{path} is not a GGUF file but {looks}; download the model's .gguf file")
-
-
 def _explain_load_failure(path: Path) -> str:
     """One line from the library's log: what is wrong with the file and what to do."""
     said = library.logged_errors()
     marked = [line.split("error loading model: ", 1)[1] for line in said if "error loading model: " in line]
-    detail = (marked or said or ["llama.cpp gave no reason"])[0]
+    detail = one_line((marked or said or ["llama.cpp gave no reason"])[0])
     text = " ".join(said)
+    name = shown(path)
     if "not found" in detail and "tensor" in detail:
-        return f"{path} lacks weights for text generation, perhaps it is only a vocabulary ({detail})"
-    if "unknown model architecture" in text:
-        return f"{path} needs a newer llama.cpp than {library.version()}: pip install -U llama-cpp-python ({detail})"
+        return f"{name} lacks weights for text generation, perhaps it is only a vocabulary ({detail})"
+    if "GGUFv1 is no longer supported" in text:
+        return f"{name} has a form of GGUF that llama.cpp no longer reads; download a newer file of the model"
+    if "unknown model architecture" in text or "only supports up to version" in text:
+        return f"{name} needs a newer llama.cpp than {library.version()}: pip install -U llama-cpp-python ({detail})"
+    part = re.search(r"failed to load GGUF split from (.+)", detail)
+    if part:
+        return f"{part[1]} is truncated or damaged; download this part of the model again"
+    if any(mark in detail for mark in MISNAMED_MARKS):
+        return f"{name} is a part of a split model under another name; give the parts their own names back ({detail})"
+    if any(mark in detail for mark in MIXED_MARKS):
+        return f"the parts of {name} do not belong together; download them again ({detail})"
     if any(mark in text for mark in DAMAGE_MARKS):
-        return f"{path} is truncated or damaged; download it again ({detail})"
-    return f"cannot load {path}: {detail}"
+        detail = one_line(next((line for line in said if line.startswith("gguf_init")), detail))
+        return f"{name} is truncated or damaged; download it again ({detail})"
+    return (
+        f"cannot load {name}: it is damaged, or of a kind that llama.cpp {library.version()} does not know ({detail})"
+    )

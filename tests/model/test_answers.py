@@ -8,7 +8,7 @@ import pytest
 from scipy import stats as scipy_stats
 
 from racer_local.api import Racer
-from racer_local.bench.run import first_difference
+from racer_local.compare import first_difference
 from racer_local.errors import UsageError
 from racer_local.records import DraftTree, Source
 from racer_local.settings import POLICIES, DraftConfig, SamplingParams

@@ -42,7 +42,7 @@ def refused(code: ExitCode, *args: str, stdin: str | None = None) -> str:
     return done.stderr
 
 
-@pytest.mark.parametrize("policy", ["racer", "retrieval", "logits", "lookup", "off"])
+@pytest.mark.parametrize("policy", ["auto", "racer", "retrieval", "logits", "lookup", "off"])
 def test_json_answer(demo_path: Path, policy: str) -> None:
     done = chat("-p", PROMPT, "--temp", "0", "-n", "24", "--json", "--draft", policy)
     assert done.returncode == ExitCode.DONE, done.stderr
@@ -76,7 +76,8 @@ def test_json_answer(demo_path: Path, policy: str) -> None:
     }
     assert reply["draft"]["policy"] == policy
     assert reply["draft"]["mode"] == {"off": "off", "lookup": "chain"}.get(policy, "tree")
-    assert reply["draft"]["budget"] == 8
+    assert reply["draft"]["budget"] == (64 if policy == "auto" else 8)
+    assert reply["draft"]["note"] == ("drafting is switched off" if policy == "off" else "")
 
 
 def test_answer_alone_on_stdout(demo_path: Path) -> None:
@@ -120,7 +121,7 @@ def test_stop_system_and_seed(demo_path: Path) -> None:
 
 def test_every_sampling_and_drafting_option_is_taken(demo_path: Path) -> None:
     options = ("--top-k", "5", "--top-p", "0.9", "--min-p", "0.1", "--repeat-penalty", "1.1", "--temp", "0.5")
-    more = ("--seed", "1", "--chain", "-fa", "on", "-t", "1", "-ngl", "0", "-c", "256", "--draft", "auto")
+    more = ("--seed", "1", "--chain", "-fa", "on", "-t", "1", "-ngl", "0", "-c", "256", "--draft-temp", "1.2")
     reply = json.loads(chat("-p", PROMPT, "-n", "12", "--json", *options, *more).stdout)
     assert reply["usage"]["completion_tokens"] == 12
     assert (reply["draft"]["policy"], reply["draft"]["mode"]) == ("auto", "chain")
@@ -178,6 +179,7 @@ def test_wrong_options_say_what_is_wrong() -> None:
     assert "n_ctx" in refused(ExitCode.USAGE, "-c", "0", "-p", "x")
     assert "n_threads" in refused(ExitCode.USAGE, "-t", "0", "-p", "x")
     assert "--draft" in refused(ExitCode.USAGE, "--draft", "best", "-p", "x")
+    assert "draft_temperature" in refused(ExitCode.USAGE, "--draft-temp", "0", "-p", "x")
     assert "exclude" in refused(ExitCode.USAGE, "--json", "--jsonl", "-p", "x")
     assert "--raw" in refused(ExitCode.USAGE, "--raw", "-s", "x", "-p", "x")
     assert "template" in refused(ExitCode.USAGE, "--chat-template", "/none", "-p", "x")

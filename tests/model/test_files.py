@@ -1,12 +1,23 @@
 """Files that are no usable model: one clear line each; and what is asked of a tiny model that is one."""
 
+import os
+import struct
+import subprocess
+import sys
+from collections.abc import Iterator
 from pathlib import Path
 
+import gguf
+import numpy as np
 import pytest
 
 from racer_local.api import Racer
-from racer_local.errors import Cancelled, ModelError, UsageError
+from racer_local.errors import Cancelled, ExitCode, ModelError, UsageError
+from racer_local.llama import trial
 from racer_local.llama.chat import NO_TEMPLATE
+from racer_local.llama.model import Model
+from racer_local.settings import ModelParams
+from tests.model import fuzz_files
 from tests.tiny import write_llama
 
 
@@ -19,8 +30,16 @@ def failure(path: Path) -> str:
     with pytest.raises(ModelError) as caught:
         Racer(path)
     message = str(caught.value)
-    assert "\n" not in message
+    assert message.isprintable()
     return message
+
+
+@pytest.fixture(scope="module")
+def opener() -> Iterator[fuzz_files.Opener]:
+    """Opens files in a process each, as the trial and then as the program does."""
+    opener = fuzz_files.Opener()
+    yield opener
+    opener.close()
 
 
 def test_missing_empty_directory_and_foreign_files(tmp_path: Path) -> None:
@@ -42,21 +61,296 @@ def test_truncated_file(tiny: Path, tmp_path: Path, share: float) -> None:
     assert "truncated or damaged" in failure(cut)
 
 
+def test_truncated_anywhere(tiny: Path, tmp_path: Path, opener: fuzz_files.Opener) -> None:
+    data = tiny.read_bytes()
+    parsed = fuzz_files.File.parse(data)
+    assert parsed.dump() == data, "the parts of the file are understood"
+    offsets = [*range(parsed.head + 32)[::29], *np.linspace(parsed.head, len(data) - 1, 25).astype(int).tolist()]
+    cut = tmp_path / "cut.gguf"
+    for offset in offsets:
+        cut.write_bytes(data[:offset])
+        outcome = opener.open(cut)
+        assert outcome.what == "error", (offset, outcome)
+        words = ("empty", "not a GGUF file", "truncated or damaged")
+        assert words[(offset > 0) + (offset >= 4)] in outcome.text, (offset, outcome)
+
+
+@pytest.mark.slow
+def test_mutated_files_do_no_harm(tmp_path: Path) -> None:
+    """A short run of what `python -m tests.model.fuzz_files` does at length."""
+    *_, tally = fuzz_files.run(tmp_path, 150, seed=1)
+    assert tally.faults == []
+    assert set(tally.counts) <= {"answers", "error", "trial dies"}, tally.report()
+    assert min(tally.counts["answers"], tally.counts["error"]) >= 20, "the run is worth something"
+    assert fuzz_files.check_with_the_real_trial(tally.deadly[:3]) == []
+
+
+def test_a_file_that_ends_llama_cpp_ends_no_program(tiny: Path, tmp_path: Path) -> None:
+    Racer(tiny, remember=False).close()  # from here on all is known of AMX, and only the file itself leads to a trial
+    path = fuzz_files.deadly_file(tmp_path, "twin")
+    done = subprocess.run(
+        [sys.executable, "-m", "racer_local.cli", str(path), "-p", "x"],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == ExitCode.MODEL, done
+    assert done.stdout == ""
+    assert done.stderr.count("\n") == 1
+    assert "deadly-twin.gguf is damaged" in done.stderr
+
+
+def test_racer_tries_a_new_file_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where nothing is known yet of AMX."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    real, commands = trial._run, []
+
+    def run(command: list[str], *rest: object) -> object:
+        commands.append(command)
+        return real(command, *rest)  # pyright: ignore[reportArgumentType]
+
+    monkeypatch.setattr(trial, "_run", run)
+    for seed in (1, 2):
+        path = write_llama(tmp_path / "m.gguf", seed=seed)
+        for _ in range(2):
+            Racer(path, remember=False).close()
+            assert len(commands) == seed
+
+
 def test_models_that_write_no_text(tmp_path: Path) -> None:
     assert "vocabulary" in failure(write_llama(tmp_path / "vocab.gguf", weights=False))
     assert "embedding" in failure(write_llama(tmp_path / "pooled.gguf", pooling=1))
     assert "embedding" in failure(write_llama(tmp_path / "both-ways.gguf", causal=False))
 
 
-def test_unreadable_file(tiny: Path, tmp_path: Path) -> None:
-    import os
-
-    if os.geteuid() == 0:
-        pytest.skip("root may read everything")
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
+def test_unreadable_file_and_directory(tiny: Path, tmp_path: Path) -> None:
     locked = tmp_path / "locked.gguf"
     locked.write_bytes(tiny.read_bytes())
     locked.chmod(0)
     assert "cannot read" in failure(locked)
+    inside = tmp_path / "inside"
+    inside.mkdir()
+    (inside / "m.gguf").write_bytes(tiny.read_bytes())
+    inside.chmod(0)
+    assert "cannot" in failure(inside / "m.gguf")
+    inside.chmod(0o700)
+
+
+def test_what_is_no_file(tiny: Path, tmp_path: Path) -> None:
+    assert "device" in failure(Path("/dev/null"))
+    os.mkfifo(tmp_path / "pipe.gguf")
+    assert "pipe" in failure(tmp_path / "pipe.gguf"), "opening it would wait for a writer"
+    assert "no such file" in failure(tiny / "m.gguf"), "below a file"
+    (tmp_path / "nowhere.gguf").symlink_to(tmp_path / "none")
+    assert "no such file" in failure(tmp_path / "nowhere.gguf")
+    (tmp_path / "circle.gguf").symlink_to(tmp_path / "circle.gguf")
+    failure(tmp_path / "circle.gguf")
+    (tmp_path / "empty").mkdir()
+    assert "name a GGUF file" in failure(tmp_path / "empty")
+
+
+def test_a_name_that_cannot_be_shown_is_still_one_line(tmp_path: Path) -> None:
+    path = tmp_path / "two\nlines \x1b[31m \udcff.gguf"
+    assert "two?lines" in failure(path)
+    path.write_bytes(b"GGUF" + bytes(40))
+    assert "two?lines" in failure(path)
+
+
+@pytest.mark.parametrize(
+    "name", ["日本語 é.gguf", "with some  spaces.gguf", "'quoted' \"%s\" {x} $HOME.gguf", "-p", "\udcff.gguf"]
+)
+def test_names_of_all_kinds(tiny: Path, tmp_path: Path, name: str) -> None:
+    path = tmp_path / name
+    path.write_bytes(tiny.read_bytes() + name.encode("utf-8", "surrogateescape"))
+    with Racer(path, remember=False) as racer:
+        assert racer.generate("the", max_tokens=2).stats.predicted_n
+
+
+def test_symbolic_links_and_a_directory_that_is_read_only(tiny: Path, tmp_path: Path) -> None:
+    inside = tmp_path / "inside"
+    inside.mkdir()
+    (inside / "m.gguf").write_bytes(tiny.read_bytes())
+    inside.chmod(0o500)
+    (tmp_path / "link").symlink_to(inside / "m.gguf")
+    for path in (inside / "m.gguf", tmp_path / "link"):
+        with Racer(path) as racer:
+            assert racer.generate("the", max_tokens=2).stats.predicted_n
+    inside.chmod(0o700)
+    assert [p.name for p in inside.iterdir()] == ["m.gguf"]
+
+
+def packed(*parts: int | bytes) -> bytes:
+    """A GGUF file: numbers of 64 bits, and bytes as they are."""
+    return b"GGUF\x03\0\0\0" + b"".join(p if isinstance(p, bytes) else struct.pack("<Q", p) for p in parts)
+
+
+@pytest.mark.parametrize(
+    ("version", "words"), [(1, "a newer file"), (4, "newer llama.cpp"), (0, "damaged"), (3 << 24, "damaged")]
+)
+def test_versions_of_the_format(tiny: Path, tmp_path: Path, version: int, words: str) -> None:
+    path = tmp_path / "version.gguf"
+    path.write_bytes(b"GGUF" + struct.pack("<I", version) + tiny.read_bytes()[8:])
+    assert words in failure(path)
+
+
+HUGE = (1 << 62, (1 << 63) - 1, (1 << 64) - 1, 1 << 40, 1 << 31)
+KEY = struct.pack("<Q", 1) + b"k"
+ONE_TENSOR = struct.pack("<Q", 1) + b"t" + struct.pack("<I", 2)
+
+
+@pytest.mark.parametrize("huge", HUGE)
+@pytest.mark.parametrize("where", ["tensors", "pairs", "key", "string", "array", "dimension", "offset"])
+def test_huge_claimed_sizes(tmp_path: Path, opener: fuzz_files.Opener, huge: int, where: str) -> None:
+    array = struct.pack("<II", 9, 4)
+    content = {
+        "tensors": packed(huge, 0),
+        "pairs": packed(0, huge),
+        "key": packed(0, 1, huge, b"k"),
+        "string": packed(0, 1, KEY, struct.pack("<I", 8), huge, b"text"),
+        "array": packed(0, 1, KEY, array, huge, b"text"),
+        "dimension": packed(1, 0, ONE_TENSOR, huge, 8, struct.pack("<I", 0), 0),
+        "offset": packed(1, 0, ONE_TENSOR, 8, 8, struct.pack("<I", 0), huge),
+    }[where]
+    path = tmp_path / "huge.gguf"
+    path.write_bytes(content + bytes(512))
+    outcome = opener.open(path)
+    assert outcome.what == "error", outcome
+    assert "huge.gguf" in outcome.text
+
+
+# split models
+
+
+def split(tiny: Path, directory: Path, *, name: str = "m", counts: int | None = None, drop: str = "") -> list[Path]:
+    """Write a model in parts, as llama.cpp's own tool does.
+
+    Args:
+        tiny: The model.
+        directory: Where to.
+        name: Prefix of the parts' names.
+        counts: What the parts say how many they are, if not the truth.
+        drop: A tensor to leave out.
+    """
+    file = fuzz_files.File.parse(tiny.read_bytes())
+    groups = [file.tensors[:7], file.tensors[7:14], file.tensors[14:]]
+    paths = []
+    for no, group in enumerate(groups):
+        data, tensors = b"", []
+        for tensor in group:
+            size = 4 * int(np.prod(tensor.shape))
+            if tensor.name.decode() != drop:
+                tensors.append(fuzz_files.Tensor(tensor.name, tensor.shape, tensor.kind, len(data)))
+                data += file.data[tensor.offset : tensor.offset + size]
+                data += bytes(-len(data) % 32)
+        pairs = list(file.pairs) if no == 0 else []
+        for key, kind, form, value in (
+            (b"split.no", 2, "<H", no),
+            (b"split.count", 2, "<H", counts or len(groups)),
+            (b"split.tensors.count", 5, "<i", len(file.tensors)),
+        ):
+            pairs.append(fuzz_files.Pair(key, kind, struct.pack(form, value)))
+        paths.append(directory / f"{name}-{no + 1:05d}-of-{len(groups):05d}.gguf")
+        paths[-1].write_bytes(fuzz_files.File(pairs, tensors, data).dump())
+    return paths
+
+
+def answer(path: Path) -> str:
+    with Racer(path, remember=False) as racer:
+        return racer.generate("the", max_tokens=8, temperature=0).text
+
+
+@pytest.mark.parametrize("named", [0, 1, 2])
+def test_a_split_model_is_loaded_by_any_part(tiny: Path, tmp_path: Path, named: int) -> None:
+    paths = split(tiny, tmp_path, name="日本 x")
+    assert trial.split_parts(paths[named]) == paths
+    assert trial.check_file(paths[named]) == paths[0]
+    assert answer(paths[named]) == answer(tiny)
+    model = Model(paths[named], ModelParams(), repack=False)
+    assert model.path == paths[0]
+    model.close()
+
+
+def test_a_split_model_written_by_the_gguf_package(tmp_path: Path) -> None:
+    writer = gguf.GGUFWriter(tmp_path / "g.gguf", "llama", split_max_tensors=1)
+    for name in ("a", "b"):
+        writer.add_tensor(name, np.ones(32, np.float32))
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    paths = sorted(tmp_path.glob("g-*.gguf"))
+    assert [p.name for p in paths] == ["g-00001-of-00002.gguf", "g-00002-of-00002.gguf"]
+    assert trial.split_parts(paths[1]) == paths
+    paths[0].unlink()
+    assert paths[0].name in failure(paths[1])
+
+
+@pytest.mark.parametrize("lost", [0, 1, 2])
+def test_a_missing_part_is_named(tiny: Path, tmp_path: Path, lost: int) -> None:
+    paths = split(tiny, tmp_path)
+    paths[lost].unlink()
+    for path in paths:
+        if path.exists():
+            assert paths[lost].name in failure(path)
+        else:
+            assert "no such file" in failure(path)
+
+
+@pytest.mark.parametrize("damage", [b"", b"GGUF", b"<html>", b"GGUF" + b"\xff" * 60])
+def test_a_damaged_part_is_named(tiny: Path, tmp_path: Path, damage: bytes) -> None:
+    paths = split(tiny, tmp_path)
+    paths[1].write_bytes(damage)
+    message = failure(paths[2])
+    assert paths[1].name in message
+    assert paths[2].name not in message
+
+
+def test_a_truncated_part(tiny: Path, tmp_path: Path) -> None:
+    paths = split(tiny, tmp_path)
+    paths[2].write_bytes(paths[2].read_bytes()[:-500])
+    assert "truncated or damaged" in failure(paths[0])
+
+
+def test_parts_in_each_others_place_or_of_another_model(tiny: Path, tmp_path: Path) -> None:
+    paths = split(tiny, tmp_path)
+    contents = [p.read_bytes() for p in paths]
+    paths[1].write_bytes(contents[2])
+    paths[2].write_bytes(contents[1])
+    assert "do not belong together" in failure(paths[0])
+    paths[2].write_bytes(contents[2])
+    assert "do not belong together" in failure(paths[0]), "one part twice"
+    paths[1].write_bytes(contents[0])
+    assert "do not belong together" in failure(paths[0])
+    paths[0].write_bytes(contents[1])
+    assert "another name" in failure(paths[0])
+
+
+def test_a_part_that_lacks_a_tensor(tiny: Path, tmp_path: Path) -> None:
+    assert "do not belong together" in failure(split(tiny, tmp_path, drop="blk.1.ffn_up.weight")[0])
+
+
+@pytest.mark.parametrize("counts", [2, 4, 65535])
+def test_parts_whose_count_is_not_that_of_their_names(tiny: Path, tmp_path: Path, counts: int) -> None:
+    assert "another name" in failure(split(tiny, tmp_path, counts=counts)[0])
+
+
+def test_a_part_under_another_name(tiny: Path, tmp_path: Path) -> None:
+    paths = split(tiny, tmp_path)
+    renamed = paths[0].rename(tmp_path / "mine.gguf")
+    assert "another name" in failure(renamed)
+    assert "another name" in failure(paths[1].rename(tmp_path / "other.gguf"))
+
+
+@pytest.mark.parametrize(
+    "name", ["m-00002-of-00003.gguf", "m-00001-of-00001.gguf", "m-00004-of-00003.gguf", "m-00000-of-00002.gguf"]
+)
+def test_a_whole_model_that_is_only_named_like_a_part(tiny: Path, tmp_path: Path, name: str) -> None:
+    path = tmp_path / name
+    path.write_bytes(tiny.read_bytes())
+    assert trial.check_file(path) == path
+    assert answer(path) == answer(tiny)
 
 
 def test_loading_can_be_stopped(tiny: Path) -> None:

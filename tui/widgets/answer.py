@@ -10,9 +10,10 @@ from textual.reactive import reactive
 from textual.widgets import Markdown, Static
 from textual.widgets.markdown import MarkdownStream
 
-from racer_local.records import Step
+from racer_local.records import Step, Token
 
 from ..text import readable
+from ..thinking import ThoughtSplitter
 from .tokens import TokenView
 
 
@@ -26,19 +27,26 @@ class Answer(Vertical):
 
     Attributes:
         show_tokens: Whether tokens are shown in place of Markdown.
+        show_thought: Whether all of a thought is shown, rather than how long it is.
     """
 
     DEFAULT_CSS = """
     Answer {
         height: auto;
+        & > .thought { padding: 0 2; margin-bottom: 1; color: $text-muted; text-style: italic; display: none; }
         & > .footnote { padding: 0 2; margin-bottom: 1; color: $text-muted; text-style: italic; display: none; }
     }
     """
 
     show_tokens: reactive[bool] = reactive(False)
+    show_thought: reactive[bool] = reactive(False)
 
     def __init__(self) -> None:
         super().__init__()
+        self._splitter = ThoughtSplitter()
+        self._thought: list[str] = []
+        self._said: list[str] = []
+        """The answer's text without the thought."""
         self._markdown = Markdown(parser_factory=_parser, open_links=False)
         self._tokens = TokenView()
         self._footnote = Static(classes="footnote")
@@ -58,7 +66,8 @@ class Answer(Vertical):
         return self._tokens
 
     def compose(self) -> ComposeResult:
-        """Both views and a line for how the answer ended."""
+        """The thought, both views and a line for how the answer ended."""
+        yield Static(classes="thought")
         yield self._markdown
         yield self._tokens
         yield self._footnote
@@ -75,8 +84,46 @@ class Answer(Vertical):
         text = "".join(step.text for step in steps)
         if text:
             self._text.append(text)
-            self._unwritten.append(text)
+            self._take(*self._splitter.feed(text))
             await self._write()
+
+    def open_thought(self) -> None:
+        """The prompt has begun a thought: the answer starts inside of it."""
+        self._splitter = ThoughtSplitter(opened=True)
+
+    async def put(self, text: str, footnote: str = "") -> None:
+        """Show a whole answer of an earlier time."""
+        self._text.append(text)
+        self._take(*self._splitter.feed(text))
+        await self.finish(footnote)
+
+    async def resume(self, text: str, tokens: Sequence[Token]) -> None:
+        """Take up an answer that is gone on with: its text so far, and its tokens as far as they are known."""
+        self._text.append(text)
+        self._take(*self._splitter.feed(text))
+        self._tokens.add(tokens, tokens[-1].step if tokens else 0)
+        await self._write()
+
+    def watch_show_thought(self) -> None:
+        """Fold or unfold."""
+        self._draw_thought()
+
+    def _take(self, thought: str, said: str) -> None:
+        if thought:
+            self._thought.append(thought)
+            self._draw_thought()
+        if said:
+            self._said.append(said)
+            self._unwritten.append(said)
+
+    def _draw_thought(self) -> None:
+        thought = "".join(self._thought).strip()
+        if not thought or not self.is_attached:
+            return
+        line = self.query_one(".thought", Static)
+        line.display = True
+        head = f"{'thinking' if self._splitter.thinking else 'thought'}: {len(thought.split())} words"
+        line.update(Content(f"▾ {head}\n{readable(thought)}" if self.show_thought else f"▸ {head}"))
 
     async def _write(self) -> None:
         if self.show_tokens or not self._unwritten:
@@ -95,9 +142,11 @@ class Answer(Vertical):
         if self._stream is not None:
             await self._stream.stop()
             self._stream = None
+        self._take(*self._splitter.finish())
+        self._draw_thought()
         self._unwritten.clear()
-        if self._text:
-            await self._markdown.update(readable(self.text))
+        if self._said:
+            await self._markdown.update(readable("".join(self._said)))
         if footnote:
             self._footnote.update(Content(readable(footnote)))
             self._footnote.display = True

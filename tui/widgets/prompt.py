@@ -20,10 +20,11 @@ cast(dict[str, Any], ANSI_SEQUENCES_KEYS)["\x1b\r"] = (Keys.ControlJ,)
 
 
 class Prompt(TextArea):
-    """Text input that grows. Enter sends, a paste never does.
+    """Text input that grows. Enter sends, a paste never does, Up and Down on its edges bring back what was sent before.
 
     Attributes:
-        ready: Whether Enter sends; otherwise the text stays and `Refused` is posted.
+        ready: Whether Enter sends; otherwise the text stays and `Refused` is posted. Commands are sent in any case.
+        sent_before: What was sent, oldest first.
     """
 
     DEFAULT_CSS = """
@@ -46,6 +47,12 @@ class Prompt(TextArea):
         text: str
 
     @dataclass
+    class Completing(Message):
+        """The user asks how a command could go on."""
+
+        text: str
+
+    @dataclass
     class Refused(Message):
         """The user tried to send while nothing can be answered; the text stays in the input."""
 
@@ -56,6 +63,10 @@ class Prompt(TextArea):
             placeholder="Enter sends, Ctrl+J starts a new line",
         )
         self.ready = False
+        self.sent_before: list[str] = []
+        self._place = 0
+        """Where in the history the input is; its length is what has not been sent yet."""
+        self._unsent = ""
 
     async def on_key(self, event: events.Key) -> None:
         """Send on Enter, break the line on its relatives."""
@@ -63,6 +74,12 @@ class Prompt(TextArea):
             self._replace("\n")
         elif event.key == "enter":
             self._send()
+        elif event.key == "tab" and self.text.startswith("/"):
+            self.post_message(self.Completing(self.text))
+        elif event.key == "up" and self.cursor_location[0] == 0 and self._place > 0 and self._is_plain():
+            self._recall(self._place - 1)
+        elif event.key == "down" and self._place < len(self.sent_before) and self._on_last_line() and self._is_plain():
+            self._recall(self._place + 1)
         else:
             return
         event.stop()
@@ -81,16 +98,43 @@ class Prompt(TextArea):
             self.text = f"{text}\n{self.text}" if self.text else text
         self.move_cursor(self.document.end)
 
+    def remember(self, text: str) -> None:
+        """Add to the history."""
+        if text.strip() and self.sent_before[-1:] != [text]:
+            self.sent_before.append(text)
+        self._place = len(self.sent_before)
+
+    def put(self, text: str) -> None:
+        """Put a text in place of what stands here."""
+        self.text = text
+        self.move_cursor(self.document.end)
+
     def _send(self) -> None:
-        if not self.text.strip():
+        text = self.text
+        if not text.strip():
             return
-        if not self.ready:
+        if not self.ready and not text.startswith("/"):
             self.post_message(self.Refused())
             return
-        text = self.text
-        self.ready = False
+        if not text.startswith("/"):
+            self.ready = False
+        self.remember(text)
         self.clear()
         self.post_message(self.Submitted(text))
+
+    def _recall(self, place: int) -> None:
+        if self._place == len(self.sent_before):
+            self._unsent = self.text
+        self._place = place
+        self.put(self.sent_before[place] if place < len(self.sent_before) else self._unsent)
+
+    def _is_plain(self) -> bool:
+        """Whether Up and Down may leave what stands here: it is empty, or is itself from the history."""
+        at = self._place
+        return not self.text or (at < len(self.sent_before) and self.text == self.sent_before[at])
+
+    def _on_last_line(self) -> bool:
+        return self.cursor_location[0] == self.document.end[0]
 
     def _replace(self, text: str) -> None:
         self.replace(text, *self.selection)

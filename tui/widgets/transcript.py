@@ -31,6 +31,14 @@ class Note(Static):
     """
 
 
+class Info(Static):
+    """What the user asked to see."""
+
+    DEFAULT_CSS = """
+    Info { height: auto; padding: 0 2; margin-bottom: 1; color: $text-muted; }
+    """
+
+
 class Transcript(VerticalScroll, can_focus=False):
     """Questions, answers and notes in order."""
 
@@ -41,6 +49,7 @@ class Transcript(VerticalScroll, can_focus=False):
     def __init__(self) -> None:
         super().__init__()
         self._show_tokens = False
+        self._show_thought = False
 
     def compose(self) -> ComposeResult:
         """Nothing yet."""
@@ -54,9 +63,27 @@ class Transcript(VerticalScroll, can_focus=False):
         """Add a question and the place for its answer."""
         answer = Answer()
         await self.mount_all([Question(Content(readable(question))), answer])
-        answer.show_tokens = self._show_tokens
+        answer.show_tokens, answer.show_thought = self._show_tokens, self._show_thought
         self.scroll_end(animate=False)
         return answer
+
+    async def replace_last(self) -> Answer:
+        """Put an empty answer in the place of the last one."""
+        old, answer = self.query_children(Answer).last(), Answer()
+        await self.mount(answer, after=old)
+        await old.remove()
+        answer.show_tokens, answer.show_thought = self._show_tokens, self._show_thought
+        self.scroll_end(animate=False)
+        return answer
+
+    def last(self) -> Answer | None:
+        """The last answer, if there is one."""
+        answers = self.query_children(Answer)
+        return answers.last() if answers else None
+
+    async def empty(self) -> None:
+        """Remove everything."""
+        await self.remove_children()
 
     async def take_back(self) -> None:
         """Remove the last question and its answer."""
@@ -66,6 +93,17 @@ class Transcript(VerticalScroll, can_focus=False):
     async def note(self, text: str) -> None:
         """Add a remark."""
         await self.mount(Note(Content(readable(text))))
+
+    async def info(self, text: str) -> None:
+        """Add what the user asked to see."""
+        await self.mount(Info(Content(readable(text))))
+        self.scroll_end(animate=False)
+
+    def toggle_thoughts(self) -> None:
+        """Fold or unfold the thoughts of all answers."""
+        self._show_thought = not self._show_thought
+        for answer in self.query_children(Answer):
+            answer.show_thought = self._show_thought
 
     def toggle_tokens(self) -> None:
         """Change all answers between Markdown and tokens."""

@@ -18,16 +18,18 @@ ACCEPTED, REJECTED = "✓ ", "  "
 class StepTree(Vertical):
     """The last draft. Draws only while it is shown."""
 
+    SCOPED_CSS = False  # the scope would keep the rules for wide screens from ever matching
     DEFAULT_CSS = """
     StepTree {
         height: 50%;
         border-top: solid $panel;
         padding: 0 1;
         display: none;
-        & > .head { color: $text-muted; height: auto; max-height: 2; }
+        & > .head { color: $text-muted; height: auto; max-height: 3; }
         & > VerticalScroll { height: 1fr; scrollbar-size-vertical: 1; }
     }
     Screen.-wide StepTree { width: 48; height: 1fr; border-top: none; border-left: solid $panel; }
+    Screen.-wide StepTree > .head { max-height: 5; }
     """
 
     def __init__(self) -> None:
@@ -35,6 +37,7 @@ class StepTree(Vertical):
         self._tree = DraftTree.empty()
         self._path: tuple[int, ...] = ()
         self._step = 0
+        self._why = ""
         self._mode = ""
         self._piece: Callable[[int], bytes] | None = None
 
@@ -54,9 +57,16 @@ class StepTree(Vertical):
         self._piece, self._mode = piece, mode
         self._draw()
 
-    def show(self, tree: DraftTree, path: tuple[int, ...], step: int) -> None:
-        """Show the draft of a step with its accepted nodes."""
-        self._tree, self._path, self._step = tree, path, step
+    def show(self, tree: DraftTree, path: tuple[int, ...], step: int, why: str = "") -> None:
+        """Show the draft of a step with its accepted nodes.
+
+        Args:
+            tree: The draft.
+            path: Its accepted nodes.
+            step: Number of the step.
+            why: Why the draft was made, one line; empty where nobody says.
+        """
+        self._tree, self._path, self._step, self._why = tree, path, step, why
         self._draw()
 
     def toggle(self) -> None:
@@ -70,7 +80,8 @@ class StepTree(Vertical):
         head = "no draft yet"
         if len(self._tree):
             head = f"step {self._step}: {len(self._tree)} drafted, {len(self._path)} accepted"
-        self.query_one(".head", Static).update(Content(one_line(f"{head} · {self._mode}" if self._mode else head)))
+        lines = [f"{head} · {self._mode}" if self._mode else head, self._why]
+        self.query_one(".head", Static).update(Content("\n".join(one_line(line) for line in lines if line)))
         if self._piece is not None:
             self.query_one(".nodes", Static).update(tree_content(self._tree, self._path, self._piece))
 

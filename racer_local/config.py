@@ -1,0 +1,121 @@
+"""The user's own defaults: environment variables `RACER_...` and config.toml, for what the command line leaves out.
+
+    [options]            # any option of racer-chat that says how to answer, by its long name
+    temp = 0.7
+    system = "Be brief."
+
+    [keys]               # what the chat's keys do, by name: stop, leave, tokens, tree, stats, ...
+    stats = "f9"
+
+    [look]
+    theme = "nord"
+
+The command line comes first, then the environment (`RACER_TEMP=0.7`), then the file.
+"""
+
+import argparse
+import os
+import tomllib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from racer_local import locations
+from racer_local.errors import UsageError
+
+SECTIONS = ("options", "keys", "look")
+TRUE, FALSE = ("1", "true", "yes", "on"), ("0", "false", "no", "off", "")
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    """What config.toml says.
+
+    Attributes:
+        options: Values of options by long name.
+        keys: Keys by the name of what they do.
+        theme: Name of a Textual theme, None for the usual one.
+    """
+
+    options: Mapping[str, Any] = field(default_factory=dict)
+    keys: Mapping[str, str] = field(default_factory=dict)
+    theme: str | None = None
+
+
+def load() -> Config:
+    """Read the file; without one, everything is as it comes.
+
+    Raises:
+        UsageError: The file cannot be read, or holds what is not known.
+    """
+    file = locations.config_file()
+    try:
+        data = tomllib.loads(file.read_text("utf-8"))
+    except FileNotFoundError:
+        return Config()
+    except OSError as error:
+        raise UsageError(f"cannot read {file}: {error.strerror}") from error
+    except ValueError as error:
+        raise UsageError(f"{file} is no valid TOML: {error}") from error
+    unknown = [name for name in data if name not in SECTIONS]
+    if unknown or not all(isinstance(section, dict) for section in data.values()):
+        raise UsageError(
+            f"{file}: known are {', '.join(f'[{s}]' for s in SECTIONS)}, not {', '.join(unknown) or 'values'}"
+        )
+    keys, look = data.get("keys", {}), data.get("look", {})
+    if not all(isinstance(key, str) for key in keys.values()):
+        raise UsageError(f"{file}: each of [keys] is a name and a key, both text")
+    if set(look) - {"theme"} or not isinstance(look.get("theme", ""), str):
+        raise UsageError(f"{file}: [look] knows theme, a text")
+    return Config(data.get("options", {}), keys, look.get("theme"))
+
+
+def fill(args: argparse.Namespace, parser: argparse.ArgumentParser, names: Iterable[str], config: Config) -> None:
+    """Fill in what the command line has left out.
+
+    Args:
+        args: What it says; absent where it says nothing.
+        parser: Its parser.
+        names: Long names of the options that may be filled in, without the hyphens.
+        config: The file.
+
+    Raises:
+        UsageError: A value is not what the option takes, or the file names an option that is none of these.
+    """
+    actions = {option[2:]: a for a in parser._actions for option in a.option_strings if option.startswith("--")}
+    allowed = {name: actions[name] for name in names}
+    for name in config.options:
+        if name not in allowed:
+            raise UsageError(f"{locations.config_file()}: [options] knows {', '.join(allowed)}, not {name!r}")
+    for name, action in allowed.items():
+        if hasattr(args, action.dest):
+            continue
+        variable = f"RACER_{name.upper().replace('-', '_')}"
+        if variable in os.environ:
+            setattr(args, action.dest, _value(action, os.environ[variable], variable))
+        elif name in config.options:
+            where = f"{locations.config_file()}: {name}"
+            setattr(args, action.dest, _value(action, config.options[name], where))
+
+
+def _value(action: argparse.Action, value: Any, where: str) -> Any:
+    """A value as the command line would have given it."""
+    if action.nargs == 0:  # a switch
+        text = str(value).lower()
+        if text not in (*TRUE, *FALSE):
+            raise UsageError(f"{where} must be true or false, not {value!r}")
+        return text in TRUE
+    values = value if isinstance(value, list) else [value]
+    if any(isinstance(v, bool | dict | list) for v in values):
+        raise UsageError(f"{where} cannot be {value!r}")
+    try:
+        typed = [action.type(str(v)) if callable(action.type) else str(v) for v in values]
+    except ValueError as error:
+        raise UsageError(f"{where} cannot be {value!r}") from error
+    if action.choices is not None and any(v not in action.choices for v in typed):
+        raise UsageError(f"{where} must be one of {', '.join(map(str, action.choices))}, not {value!r}")
+    if isinstance(action, argparse._AppendAction):
+        return typed
+    if len(typed) != 1:
+        raise UsageError(f"{where} takes one value")
+    return typed[0]

@@ -1,0 +1,287 @@
+"""Whether a file can be opened without harm: first what can be said without llama.cpp, then a trial in a child process.
+
+Some damaged files make llama.cpp end the process that loads them: a failed assertion, an exception that nobody catches,
+a wild pointer, more memory than there is. A file that was not seen before is therefore opened in a child process, which
+ends instead of this one. What passed is remembered, so each file costs one child process. What the child does stands in
+`amx`.
+"""
+
+import contextlib
+import hashlib
+import os
+import re
+import signal
+import stat
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+from racer_local import locations, registry
+from racer_local.errors import Cancelled, ModelError
+from racer_local.llama import library
+from racer_local.statefile import StateFile
+
+GGUF_MAGIC = b"GGUF"
+GGUF_HEADER_BYTES = 24
+SPLIT_NAME = re.compile(r"(.+)-([0-9]{5})-of-([0-9]{5})\.gguf", re.DOTALL)
+"""Name of a part of a split model: prefix, number from 1, count; llama.cpp's `llama_split_path`."""
+SPLIT_COUNT_KEY = struct.pack("<Q", 11) + b"split.count" + struct.pack("<I", 2)
+"""How a file says that it is a part; the count follows as 16 bits."""
+SPLIT_COUNT_WITHIN = 64 << 20
+
+VERSION = 1
+KEPT = 300
+"""Files remembered as passed; the oldest are forgotten."""
+LEAST_WAIT_S = 60.0
+SLOWEST_BYTES_PER_S = 20e6
+"""A file on a slow disk may take this long to read; what takes longer hangs."""
+POLL_S = 0.1
+
+BEGUN, OPENED = "begun", "opened"
+"""What the child says: the library works; the file was opened."""
+ORDINARY = (0, 1)
+"""Exit codes of a child that ended by itself: all done; refused, in the ordinary way."""
+SENT_BY_PEOPLE = (-signal.SIGINT, -signal.SIGTERM)
+KILLED = -9
+"""What the system does to a process when memory runs out."""
+CHILD = "import sys; sys.path[:] = {path!r}; from racer_local.llama import amx; amx.main()"
+"""The child finds modules where this process does, and not in the current directory."""
+CHILD_ENVIRONMENT = {
+    "GGML_NO_BACKTRACE": "1",  # it would start a debugger
+    "CUDA_VISIBLE_DEVICES": "",
+    "HIP_VISIBLE_DEVICES": "",
+    "GGML_VK_VISIBLE_DEVICES": "",
+}
+
+
+# what can be said without the library
+
+
+def check_file(path: Path) -> Path:
+    """Check what can be said of a file without the library.
+
+    Returns:
+        What to load: the file, or the first part of a split model.
+
+    Raises:
+        ModelError: It, or a part that belongs to it, is missing, unreadable or no GGUF file.
+    """
+    _check_one(path)
+    parts = split_parts(path)
+    missing = [part.name for part in parts if not part.exists()]
+    if missing:
+        if not _says_it_is_split(path):
+            return path  # only its name looks like a part's
+        more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
+        raise ModelError(f"{shown(path)} is one of {len(parts)} parts; put {one_line(missing[0])}{more} beside it")
+    for part in parts:
+        if part != path:
+            _check_one(part)
+    return parts[0]
+
+
+def split_parts(path: Path) -> list[Path]:
+    """All parts of the split model that a file belongs to by its name, in order; else the file alone."""
+    match = SPLIT_NAME.fullmatch(path.name)
+    prefix, number, count = (match[1], int(match[2]), int(match[3])) if match else ("", 1, 1)
+    if count == 1 or not 1 <= number <= count:
+        return [path]
+    return [path.with_name(f"{prefix}-{i:05d}-of-{count:05d}.gguf") for i in range(1, count + 1)]
+
+
+def one_line(text: str, limit: int = 400) -> str:
+    """A text from a file or a log as one line that is safe to show: printable, and not without end."""
+    line = "".join(c if c.isprintable() else "?" for c in " ".join(text[: 4 * limit].split()))
+    return line if len(line) <= limit else line[: limit - 1] + "…"
+
+
+def shown(path: Path) -> str:
+    """A path for people."""
+    return "".join(c if c.isprintable() else "?" for c in str(path))
+
+
+def _check_one(path: Path) -> None:
+    try:
+        status = path.stat()
+    except (FileNotFoundError, NotADirectoryError):
+        raise ModelError(f"no such file: {shown(path)}") from None
+    except OSError as error:
+        raise ModelError(f"cannot read {shown(path)}: {error.strerror}") from error
+    if stat.S_ISDIR(status.st_mode):
+        raise ModelError(f"{shown(path)} is a directory: {_what_to_name_in(path)}")
+    if not stat.S_ISREG(status.st_mode):
+        raise ModelError(f"{shown(path)} is a pipe or a device; name a GGUF file")
+    try:
+        with path.open("rb") as file:
+            magic = file.read(len(GGUF_MAGIC))
+    except OSError as error:
+        raise ModelError(f"cannot read {shown(path)}: {error.strerror}") from error
+    if not magic:
+        raise ModelError(f"{shown(path)} is empty; download it again")
+    if magic != GGUF_MAGIC:
+        looks = "a web page" if magic.lstrip()[:1] == b"<" else "something else"
+        raise ModelError(f"{shown(path)} is not a GGUF file but {looks}; download the model's .gguf file")
+    if status.st_size < GGUF_HEADER_BYTES:
+        raise ModelError(f"{shown(path)} is truncated or damaged; download it again (it has {status.st_size} bytes)")
+
+
+def _what_to_name_in(directory: Path) -> str:
+    try:
+        found = sorted(p.name for p in directory.glob("*.gguf"))
+    except OSError:
+        found = []
+    return one_line(f"it holds {', '.join(found[:3])}; name one of them") if found else "name a GGUF file"
+
+
+def _says_it_is_split(path: Path) -> bool:
+    with path.open("rb") as file:
+        start = file.read(SPLIT_COUNT_WITHIN)
+    at = start.find(SPLIT_COUNT_KEY)
+    value = start[at + len(SPLIT_COUNT_KEY) :][:2]
+    return at >= 0 and int.from_bytes(value, "little") > 1
+
+
+# the side of this process
+
+
+def check(path: Path, on_progress: Callable[[float], bool] | None = None, *, rearranged: bool = False) -> int | None:
+    """Open a file in a child process, unless it passed before.
+
+    Args:
+        path: A file that passes `check_file`; of a split model the first part.
+        on_progress: Called with 0 now and then; returning False gives up.
+        rearranged: Open it a second time, weights rearranged for the CPU; then a child runs even for a known file.
+
+    Returns:
+        The exit code of a child that could open the file, negative for the signal that ended it: 0 all done, else the
+        second opening failed. None where no child was needed or could run, where it was ended from outside, and where
+        llama.cpp refused the file in the ordinary way: loading it here will say why.
+
+    Raises:
+        ModelError: Loading the file would end this process, or would not end.
+        Cancelled: `on_progress` returned False.
+    """
+    memory = StateFile(locations.cache_dir() / "trials.json", VERSION)
+    try:
+        size, key = _identify(path)
+    except OSError as error:
+        raise ModelError(f"cannot read {shown(path)}: {error.strerror}") from error
+    if not rearranged and key in _read(memory):
+        return None
+    limit_s = LEAST_WAIT_S + size / SLOWEST_BYTES_PER_S
+    end = _run(_command(path, rearranged=rearranged), limit_s, on_progress)
+    if end is None or BEGUN not in end.said:
+        return None
+    if OPENED in end.said:
+        _remember(memory, key)
+        return end.code
+    if end.code in ORDINARY or end.code in SENT_BY_PEOPLE:
+        return None
+    raise ModelError(_explain(path, end, limit_s))
+
+
+@dataclass(frozen=True, slots=True)
+class _End:
+    """How a child ended: what it said on stdout, its exit code (None: it was given up), what stood on stderr."""
+
+    said: list[str]
+    code: int | None
+    errors: str
+
+
+def _identify(path: Path) -> tuple[int, str]:
+    """Size in bytes and key of a model, all its parts together."""
+    total, names = 0, [library.version()]
+    for part in [part for part in split_parts(path) if part.exists()] or [path]:
+        status = part.stat()
+        total += status.st_size
+        names.append(registry.file_id(part))
+        if status.st_size > 2 * registry.HASHED_BYTES:
+            names.append(str(status.st_mtime_ns))  # what lies between beginning and end may have changed
+    return total, hashlib.sha256("|".join(names).encode()).hexdigest()[:16]
+
+
+def _read(memory: StateFile) -> list[str]:
+    try:
+        passed = (memory.read() or {"passed": []}).get("passed")
+        if not isinstance(passed, list) or not all(isinstance(key, str) for key in passed):
+            raise ValueError("not a list of keys")
+    except OSError:
+        return []
+    except ValueError:
+        memory.set_aside()
+        return []
+    return passed
+
+
+def _remember(memory: StateFile, key: str) -> None:
+    passed = [other for other in _read(memory) if other != key]
+    with contextlib.suppress(OSError):  # nowhere to remember it: the next start tries again
+        memory.write({"passed": [*passed, key][-KEPT:]})
+
+
+def _command(path: Path, *, rearranged: bool) -> list[str]:
+    return [sys.executable, "-P", "-c", CHILD.format(path=sys.path), str(path), *(["rearranged"] if rearranged else [])]
+
+
+def _run(command: list[str], limit_s: float, on_progress: Callable[[float], bool] | None) -> _End | None:
+    """Run a child to its end; None if it cannot be started."""
+    with contextlib.ExitStack() as stack:
+        try:
+            out, errors = (stack.enter_context(tempfile.TemporaryFile()) for _ in range(2))
+            # a session of its own, so that Ctrl+C ends the waiting here, and the child is ended below
+            child = subprocess.Popen(
+                command,
+                stdin=subprocess.PIPE,
+                stdout=out,
+                stderr=errors,
+                env={**os.environ, **CHILD_ENVIRONMENT},
+                start_new_session=True,
+            )
+        except (OSError, ValueError):
+            return None
+        stack.callback(_end, child)
+        code = _wait(child, time.monotonic() + limit_s, on_progress)
+        _end(child)
+        return _End(_text(out).split(), code, _text(errors))
+
+
+def _wait(child: subprocess.Popen[bytes], until: float, on_progress: Callable[[float], bool] | None) -> int | None:
+    """Exit code of a child; None when the time is up."""
+    while time.monotonic() < until:
+        try:
+            return child.wait(POLL_S)
+        except subprocess.TimeoutExpired:
+            if on_progress is not None and not on_progress(0.0):
+                raise Cancelled("loading was stopped") from None
+    return None
+
+
+def _end(child: subprocess.Popen[bytes]) -> None:
+    child.kill()
+    child.wait()
+    if child.stdin is not None:
+        child.stdin.close()
+
+
+def _text(file: IO[bytes]) -> str:
+    file.seek(0)
+    return file.read(1 << 16).decode("utf-8", "replace")
+
+
+def _explain(path: Path, end: _End, limit_s: float) -> str:
+    """One line: what the file does to llama.cpp."""
+    if end.code is None:
+        return f"{shown(path)} was not open after {limit_s:.0f} s and was given up; it is damaged, or the disk is slow"
+    if end.code == KILLED:
+        return f"{shown(path)} cannot be loaded: the process was killed, so it needs more memory than there is"
+    found = re.search(r"[^/\\\s]+:\d+: .+", end.errors) or re.search(r"what\(\):\s*.+", end.errors)
+    reason = found[0] if found else (signal.strsignal(-end.code) if end.code < 0 else "") or f"exit code {end.code}"
+    reason = one_line(reason, 200)
+    return f"{shown(path)} is damaged or not for llama-cpp-python {library.version()}, which fails on it ({reason})"

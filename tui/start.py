@@ -1,0 +1,73 @@
+"""Starting the chat with what the command line asks for."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from racer_local import locations, registry
+from racer_local.config import Config
+from racer_local.errors import UsageError
+
+from . import app
+from .archive import list_sessions
+from .events import Opener
+from .sessions import Session
+
+if TYPE_CHECKING:
+    from racer_local.api import Racer
+
+
+def start(
+    open_racer: Opener,
+    *,
+    title: str,
+    system: str | None,
+    resume: str | None,
+    options: dict[str, Any],
+    loading: dict[str, Any],
+    own: Config,
+) -> int:
+    """Chat until the user leaves; returns the exit code.
+
+    Args:
+        open_racer: Loads the model.
+        title: What to call it while it loads.
+        system: System prompt; None leaves that of a resumed conversation.
+        resume: Name of an earlier conversation, empty for the last one, None for a new one.
+        options: Options of `Racer.stream_chat` for every answer.
+        loading: Options of `Racer` for other models that are loaded later.
+        own: The user's keys and theme.
+
+    Raises:
+        UsageError: There is no such conversation, key or theme.
+    """
+    wrong = sorted(set(own.keys) - app.KEY_NAMES)
+    if wrong:
+        raise UsageError(f"[keys] knows {', '.join(sorted(app.KEY_NAMES))}, not {', '.join(wrong)}")
+    session = _session(title, system, resume)
+
+    def open_model(name: str) -> Opener:
+        path = registry.find_model(name)
+
+        def load(on_progress: Callable[[float], bool]) -> "Racer":
+            from racer_local.api import Racer
+
+            return Racer(path, on_progress=on_progress, **loading)
+
+        return load
+
+    return app.run(open_racer, session=session, options=options, title=title, open_model=open_model, own=own)
+
+
+def _session(title: str, system: str | None, resume: str | None) -> Session:
+    folder = locations.sessions_dir()
+    if resume is None:
+        return Session.begin(folder, title, system or "")
+    if not resume:
+        found = list_sessions(folder)
+        if not found:
+            raise UsageError("there is no conversation to go on with yet")
+        resume = found[0].id
+    session = Session.resume(folder, resume)
+    if system is not None:
+        session.set_system(system)
+    return session
