@@ -28,6 +28,7 @@ FILLED_IN = (
     *("draft", "draft-budget", "draft-temp", "chain"),
 )
 """Options that the environment and config.toml may give."""
+NOT_REPLAYED = ("record", "json", "jsonl", "doctor", "resume", "model")
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -82,6 +83,9 @@ def build_parser() -> argparse.ArgumentParser:
     group = parser.add_argument_group("output")
     group.add_argument("--json", action="store_true", help="print one JSON object: text, usage, timings")
     group.add_argument("--jsonl", action="store_true", help="print a JSON line for each step, totals last")
+    group.add_argument("--record", type=Path, metavar="FILE", help="write the run to FILE, a new file, for --replay")
+    group.add_argument("--replay", type=Path, metavar="FILE", help="chat with a recorded run; no model is needed")
+    group.add_argument("--speed", type=float, metavar="X", help="of --replay: so many times faster; 0: without waiting")
     group.add_argument("--doctor", action="store_true", help="report on MODEL on this machine (also as --json)")
     group.add_argument("--list-models", action="store_true", help="print the names that work as MODEL")
     group.add_argument("--paths", action="store_true", help="print where files are looked for")
@@ -96,8 +100,7 @@ def main(argv: list[str] | None = None) -> int:
     args = parser.parse_args(argv)
 
     def work() -> int:
-        own = config.load()
-        config.fill(args, parser, FILLED_IN, own)
+        config.fill(args, parser, FILLED_IN, own := config.load())
         return _run(args, own)
 
     return report_errors("racer-chat", work, verbose=bool(_given(args, "verbose")))
@@ -113,8 +116,7 @@ def _run(args: argparse.Namespace, own: config.Config) -> int:
             print(f"{name:15} {path}")
         return ExitCode.DONE
     if _given(args, "sessions"):
-        for conversation in import_module("racer_local.tui.archive").list_sessions(locations.sessions_dir()):
-            print(f"{conversation.id:40} {neutral(conversation.name)}")
+        sys.stdout.writelines(f"{line}\n" for line in import_module("racer_local.tui.archive").lines())
         return ExitCode.DONE
     if _given(args, "list_models"):
         _list_models()
@@ -123,6 +125,15 @@ def _run(args: argparse.Namespace, own: config.Config) -> int:
         raise UsageError("--json and --jsonl exclude each other")
     if _given(args, "raw") and (_given(args, "system") or _given(args, "chat_template")):
         raise UsageError("--raw uses no chat template, so --system and --chat-template have no place")
+    if _given(args, "replay"):
+        if _prompt(args) is not None or any(_given(args, name) is not None for name in NOT_REPLAYED):
+            raise UsageError("--replay is the chat without a model; it takes no prompt and no other output")
+        return import_module("racer_local.tui.start").play(args.replay, getattr(args, "speed", 1.0), own=own)
+    record = _given(args, "record")
+    if record and (_given(args, "raw") or _given(args, "doctor")):
+        raise UsageError("--record writes down a chat; --raw and --doctor are none")
+    if record:
+        import_module("racer_local.tui.recording").check_new(record)
     params, draft, options = _settings(args)
     prompt = None if _given(args, "doctor") else _prompt(args)
     if prompt is not None and not prompt.strip():
@@ -135,7 +146,8 @@ def _run(args: argparse.Namespace, own: config.Config) -> int:
         from racer_local.llama import library
 
         library.load(echo_log=bool(_given(args, "verbose")))
-        return Racer(path, draft=draft, chat_template=template, on_progress=on_progress, **params)
+        racer = Racer(path, draft=draft, chat_template=template, on_progress=on_progress, **params)
+        return import_module("racer_local.tui.recording").Recording(record, racer) if record else racer
 
     if _given(args, "doctor"):
         return _doctor(args, open_racer)

@@ -1,6 +1,8 @@
 """racer-bench without a model: questions, tables, curves, traces, replay, a server to ask, pictures, wrong input."""
 
+import contextlib
 import json
+import signal
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
@@ -10,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from racer_local.bench import curves, questions, replay, report
+from racer_local.bench import curves, output, questions, replay, report
 from racer_local.bench.cli import main
 from racer_local.bench.rows import Answer, Row, load_rows
 from racer_local.bench.trace import TOP, RecordedAnswer, Trace
@@ -349,6 +351,29 @@ def test_replay_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> N
     assert "racer@16" in shown.out
     assert "tokens/s" in shown.err
     assert set(json.loads(out.read_text())["summary"]["overall"]) == {"off", "racer@16", "racer/chain"}
+
+
+# interruption
+
+
+def test_an_interrupt_that_a_callback_has_lost_ends_the_work_at_the_next_progress() -> None:
+    done: list[int] = []
+
+    def work() -> None:
+        progress = output.Progress("steps")
+        for i in range(10):
+            progress(i, 10)
+            done.append(i)
+            if i == 3:
+                with contextlib.suppress(KeyboardInterrupt):  # as ctypes does in a callback
+                    signal.raise_signal(signal.SIGINT)
+
+    before = signal.getsignal(signal.SIGINT)
+    outcome = output.interruptible(work, done)
+    assert not outcome.complete
+    assert done == [0, 1, 2, 3]
+    assert signal.getsignal(signal.SIGINT) is before
+    assert output.interruptible(lambda: output.Progress("x")(0, 1), done).complete, "it is forgotten afterwards"
 
 
 # a server to ask

@@ -3,6 +3,7 @@
 import threading
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
@@ -562,6 +563,14 @@ class TestStatus:
     STATUS = Status(
         "t", "llama 256M Q4_1", "CPU", "racer tree", "ordinary attention", n_ctx=8192, progress=1.0, stats=STATS
     )
+
+    def test_slower_than_plain_decoding_is_told_apart(self):
+        def status(plain_s: float) -> Status:
+            return replace(self.STATUS, stats=GenerationStats(weighed_s=10, plain_s=plain_s))
+
+        assert status(9.9).is_slow
+        assert not status(9.96).is_slow, "it reads 1.00"
+        assert not replace(self.STATUS, stats=None).is_slow
 
     def test_one_line_of_eighty_columns(self):
         assert lay_out(self.STATUS, 78) == [

@@ -491,6 +491,20 @@ class TestKeys:
                 await command(pilot, line)
                 await wait_until(pilot, lambda panel=panel: not pilot.app.query_one(panel).display)
 
+    async def test_on_a_narrow_screen_one_panel_makes_room_for_the_other(self):
+        for width, both in ((100, False), (160, True)):
+            async with chat(ScriptedRacer()).run_test(size=(width, 40)) as pilot:
+                await ready(pilot)
+                await pilot.press("f3", "f4")
+                await wait_until(pilot, lambda: pilot.app.query_one(StatsPanel).display)
+                assert pilot.app.query_one(StepTree).display is both
+
+    async def test_a_thought_is_unfolded_by_the_mouse(self):
+        async with chat(ScriptedRacer(["<think>deep</think>so"])).run_test(size=SIZE) as pilot:
+            await ask(pilot, "what?")
+            await pilot.click(".thought")
+            await wait_until(pilot, lambda: "deep" in screen(pilot))
+
     async def test_keys_of_the_users_own(self):
         app = chat(ScriptedRacer(["a"]))
         app.set_keymap({"stats": "f9"})

@@ -508,7 +508,8 @@ class TestTreeHead:
             app.tree_panel.set_model(piece, "tree: ordinary attention")
             app.tree_panel.toggle()
             tree = tree_of((4, ROOT, Source.RETRIEVAL, 3))
-            app.tree_panel.show(tree, (0,), 12, "the last 3 tokens [/x] stood 1234 tokens back in this conversation")
+            reason = "the last 3 tokens [/x] stood 1234 tokens back in this conversation"
+            app.tree_panel.show(tree, (0,), 12, lambda: reason)
             await pilot.pause()
             shown = " ".join(screen(pilot).replace("│", " ").split())
             assert "step 12: 1 drafted, 1 accepted · tree: ordinary attention" in shown

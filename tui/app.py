@@ -41,6 +41,7 @@ def run(
     title: str,
     open_model: Callable[[str], Opener] | None = None,
     own: Config | None = None,
+    suggest: Callable[[], str] | None = None,
 ) -> int:
     """Chat in the terminal until the user leaves.
 
@@ -60,6 +61,7 @@ def run(
     """
     decoder = Decoder(open_racer)
     app = ChatApp(decoder, session=session, options=options, title=title, open_model=open_model)
+    app.suggest = suggest
     if own is not None:
         app.set_keymap(dict(own.keys))
     if own is not None and own.theme is not None:

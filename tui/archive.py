@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+from racer_local import locations
+from racer_local.display import neutral
 from racer_local.errors import RacerError
 
 from .sessions import ENDING, Conversation, one_line, read
@@ -19,6 +21,11 @@ def list_sessions(folder: Path) -> list[Conversation]:
         if conversation.turns:
             found.append((changed, conversation.id, conversation))
     return [conversation for *_, conversation in sorted(found, key=lambda item: item[:2], reverse=True)]
+
+
+def lines() -> list[str]:
+    """The user's conversations for the command line: name and title, the latest first."""
+    return [f"{c.id:44} {neutral(c.name)}" for c in list_sessions(locations.sessions_dir())]
 
 
 def search(folder: Path, words: str) -> list[tuple[Conversation, str]]:

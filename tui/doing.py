@@ -5,8 +5,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from textual import on
+from textual.widget import Widget
 
-from racer_local import locations, registry
+from racer_local import registry
 from racer_local.errors import RacerError, UsageError
 from racer_local.settings import POLICIES
 
@@ -20,6 +21,8 @@ from .widgets.session_list import SessionList
 
 SHOWN_TURNS = 40
 """Turns of an earlier conversation that are drawn again; the model reads all that fit."""
+TWO_PANELS = 150
+"""Columns from which on both panels may be open."""
 MANY = 12
 """Entries of a list that the hint line shows."""
 
@@ -95,7 +98,7 @@ class Doing(Carrying):
     @property
     def folder(self) -> Path:
         """Where the conversations are."""
-        return locations.sessions_dir()
+        return self.chat.session.folder
 
     # the conversation
 
@@ -225,10 +228,17 @@ class Doing(Carrying):
     async def do_tree(self, _argument: str) -> None:
         """Show or hide the draft tree."""
         self.tree_panel.toggle()
+        self._make_room(self.stats_panel, self.tree_panel)
 
     async def do_stats(self, _argument: str) -> None:
         """Show or hide the statistics."""
         self.stats_panel.toggle()
+        self._make_room(self.tree_panel, self.stats_panel)
+
+    def _make_room(self, other: Widget, shown: Widget) -> None:
+        """Hide the other panel where the screen is too narrow for both beside the conversation."""
+        if shown.display and other.display and self.size.width < TWO_PANELS:
+            other.display = False
 
     async def do_think(self, _argument: str) -> None:
         """Fold or unfold thoughts."""

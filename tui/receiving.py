@@ -1,6 +1,6 @@
 """What the decoding thread brings, for the application that holds widgets, conversation and thread."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from textual.app import App
@@ -64,6 +64,7 @@ class Receiving(App[None]):
         self.racer: Answerer | None = None
         self.answer: Answer | None = None
         self.comparing = False
+        self.suggest: Callable[[], str] | None = None
         self.last_words = ""
         self._tokens_read: list[int] = []
         """Tokens of the prompt in progress and of what has been answered to it."""
@@ -159,11 +160,15 @@ class Receiving(App[None]):
             await self._end(last.finish_reason)
 
     def _show_draft(self, steps: Sequence[Step], i: int) -> None:
-        """Show a step's draft; why it was made is looked up only where it can be seen."""
-        step, reason = steps[i], ""
-        if self.tree_panel.display and self.racer is not None:
-            before = [token.id for earlier in steps[:i] for token in earlier.tokens]
-            reason = why([*self._tokens_read, *before], step.tree, step.path, self.racer.model.piece)
+        """Show a step's draft; why it was made is looked up when it is drawn."""
+        step, n_before = steps[i], sum(len(earlier.tokens) for earlier in steps[:i])
+        context = self._tokens_read
+        at = len(context) + n_before
+
+        def reason() -> str:
+            piece = self.racer.model.piece if self.racer is not None else bytes
+            return why(context[:at], step.tree, step.path, piece)
+
         self.tree_panel.show(step.tree, step.path, step.stats.steps, reason)
 
     def _show_reason(self, note: str) -> None:
@@ -194,6 +199,9 @@ class Receiving(App[None]):
         self.status.change(reading=False)
         self.prompt.ready = True
         self.notice(notice, leave_next=leave_next)
+        if self.suggest is not None and not self.prompt.text:
+            with self.prompt.prevent(self.prompt.Changed):  # nobody typed it
+                self.prompt.put(self.suggest())
 
     async def _remark(self) -> None:
         """Show what there is to know of model and files, each thing once."""

@@ -119,13 +119,14 @@ class Session:
 
     Attributes:
         conversation: What the file says.
+        folder: Where its file is.
         failed: Why nothing is written any more, None while it is. The conversation goes on without.
     """
 
     def __init__(self, folder: Path, conversation: Conversation) -> None:
         self.conversation = conversation
         self.failed: str | None = None
-        self._folder = folder
+        self.folder = folder
         self._lock = threading.Lock()
         self._file: TextIO | None = None
 
@@ -152,7 +153,7 @@ class Session:
     @property
     def path(self) -> Path | None:
         """Its file, None before there is one."""
-        return self._folder / (self.conversation.id + ENDING) if self.conversation.id else None
+        return self.folder / (self.conversation.id + ENDING) if self.conversation.id else None
 
     def say(self, text: str) -> None:
         """A message of the user."""
@@ -210,10 +211,10 @@ class Session:
 
     def _open(self, line: dict[str, Any]) -> TextIO:
         """Open the file to append to; a new one begins with its head."""
-        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         about = self.conversation
         if about.id:
-            path = self._folder / (about.id + ENDING)
+            path = self.folder / (about.id + ENDING)
             torn = not _ends_well(path)
             file = _append_to(path)
             if torn:
@@ -221,7 +222,7 @@ class Session:
             return file
         begun = datetime.fromisoformat(about.created)
         stem = f"{begun:%Y%m%d-%H%M%S}-{_slug(str(line.get('text', '')))}".rstrip("-")
-        about.id, file = _create(self._folder, stem)
+        about.id, file = _create(self.folder, stem)
         head = [{"type": "session", "version": VERSION, "id": about.id, "created": about.created, "model": about.model}]
         if about.system and line.get("type") != "system":
             head.append({"type": "system", "text": about.system})

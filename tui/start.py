@@ -1,6 +1,8 @@
 """Starting the chat with what the command line asks for."""
 
 from collections.abc import Callable
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from racer_local import locations, registry
@@ -10,6 +12,7 @@ from racer_local.errors import UsageError
 from . import app
 from .archive import list_sessions
 from .events import Opener
+from .replay import Replayed
 from .sessions import Session
 
 if TYPE_CHECKING:
@@ -56,6 +59,30 @@ def start(
         return load
 
     return app.run(open_racer, session=session, options=options, title=title, open_model=open_model, own=own)
+
+
+def play(recording: Path, speed: float, *, own: Config) -> int:
+    """Chat with a recorded run until the user leaves; nothing that is said is kept. Returns the exit code.
+
+    Args:
+        recording: The file.
+        speed: How many times faster than recorded; 0 waits for nothing.
+        own: The user's keys and theme.
+
+    Raises:
+        UsageError: The file is no recording, or the speed is no speed.
+    """
+    replayed = Replayed(recording, speed)
+
+    def suggest() -> str:
+        return replayed.next_answer.typed
+
+    with TemporaryDirectory() as folder:
+        session = Session.begin(Path(folder), recording.name)
+        options: dict[str, Any] = {}
+        return app.run(
+            lambda _: replayed, session=session, options=options, title=recording.name, own=own, suggest=suggest
+        )
 
 
 def _session(title: str, system: str | None, resume: str | None) -> Session:

@@ -61,6 +61,8 @@ class Tuning(Receiving):
 
     async def do_compare(self, _argument: str) -> None:
         """Answer once more without drafts."""
+        if self.suggest is not None:
+            raise UsageError("a recorded run has no model to compare with")
         job = self.chat.compare()
         self.comparing = True
         self.prompt.ready = False

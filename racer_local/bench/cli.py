@@ -68,6 +68,21 @@ def build_parser() -> argparse.ArgumentParser:
     sub.add_argument("files", nargs="+", type=Path, metavar="FILE")
     sub.add_argument("-o", "--out", type=Path, required=True, metavar="OUT", help="a .svg or .png file")
 
+    sub = command("picture", "the chat over a recorded run (racer-chat --record), as an SVG", commands.picture)
+    sub.add_argument("recording", type=Path, metavar="RUN.jsonl")
+    sub.add_argument("-o", "--out", type=Path, required=True, metavar="OUT.svg")
+    sub.add_argument("--keys", default="", metavar="LIST", help="pressed at the end: f2,f3 say")
+    sub.add_argument("--size", default="100x34", metavar="WxH", help="columns and lines (default: 100x34)")
+    sub.add_argument("--until", type=float, metavar="N", help="stop after N steps; below 1: after that part of them")
+    sub.add_argument("--questions", type=int, default=1, metavar="K", help="how many are asked (default: 1)")
+
+    sub = command(
+        "interface", "what the terminal chat costs in decode speed, and how soon it answers a key", commands.interface
+    )
+    _model_options(sub)
+    sub.add_argument("--max-tokens", type=int, default=600, metavar="N", help="length of each answer (default: 600)")
+    sub.add_argument("--repeats", type=int, default=3, metavar="N", help="rounds (default: 3)")
+
     sub = command("kernels", "time of each drafting kernel", commands.kernels)
     sub.add_argument("--out", type=Path, metavar="FILE")
     return parser

@@ -4,6 +4,7 @@ import argparse
 import sys
 import time
 from dataclasses import asdict
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from racer_local import registry
@@ -203,6 +204,30 @@ def plot(args: argparse.Namespace, _command: str) -> int:
     return ExitCode.DONE
 
 
+def picture(args: argparse.Namespace, _command: str) -> int:
+    """The chat over a recorded run."""
+    from racer_local.bench.picture import draw, parse_size
+
+    keys = [key for key in args.keys.split(",") if key]
+    size = parse_size(args.size)
+    draw(args.recording, args.out, size=size, keys=keys, until=args.until, questions=args.questions)
+    return ExitCode.DONE
+
+
+def interface(args: argparse.Namespace, command: str) -> int:
+    """What the terminal chat costs."""
+    if args.max_tokens < 8 or args.repeats < 1:
+        raise UsageError("--max-tokens must be 8 or more, --repeats 1 or more")
+    timing = import_module("racer_local.tui.timing")
+    with _open(args, draft=DraftConfig()) as racer:
+        facts = _facts(command, racer)
+        timings = timing.measure(racer, args.max_tokens, args.repeats, Progress("runs"))
+    print(_heading(facts, True))
+    print(timing.table(timings))
+    write_json(args.out, {**facts, "interface": timing.as_dicts(timings)})
+    return ExitCode.DONE
+
+
 def kernels(args: argparse.Namespace, command: str) -> int:
     """Time of each kernel."""
     from racer_local.bench import kernels as timing
@@ -225,12 +250,12 @@ def _questions(args: argparse.Namespace) -> list[questions.Question]:
     return questions.load(args.questions, args.limit, args.skip)
 
 
-def _open(args: argparse.Namespace) -> "Racer":
+def _open(args: argparse.Namespace, draft: DraftConfig | str = "off") -> "Racer":
     from racer_local.api import Racer
 
     options = {k: getattr(args, k) for k in ("n_ctx", "n_gpu_layers", "n_threads")}
     # from a cold start: what earlier starts have learned is left alone
-    return Racer(registry.find_model(args.model), draft="off", remember=False, **options)
+    return Racer(registry.find_model(args.model), draft=draft, remember=False, **options)
 
 
 def _facts(command: str, racer: "Racer") -> dict[str, Any]:

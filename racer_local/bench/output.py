@@ -2,7 +2,9 @@
 
 import json
 import os
+import signal
 import sys
+import threading
 from collections.abc import Callable, Sized
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -44,6 +46,7 @@ def interruptible(work: Callable[[], None], gathered: Sized) -> Outcome:
         work: What to do.
         gathered: What it fills; a failure before there is anything in it is raised at once.
     """
+    before = signal.signal(signal.SIGINT, _note_interrupt)
     try:
         work()
     except KeyboardInterrupt:
@@ -53,7 +56,19 @@ def interruptible(work: Callable[[], None], gathered: Sized) -> Outcome:
         if not gathered:
             raise
         return Outcome(False, error)
+    finally:
+        signal.signal(signal.SIGINT, before)
+        _interrupted.clear()
     return Outcome(True, None)
+
+
+_interrupted = threading.Event()
+
+
+def _note_interrupt(*_: object) -> None:
+    """Ctrl+C. What is raised inside a function that llama.cpp calls back is lost, so it is noted as well."""
+    _interrupted.set()
+    raise KeyboardInterrupt
 
 
 def check_writable(file: Path | None) -> None:
@@ -74,7 +89,9 @@ class Progress:
             self.end()
 
     def say(self, text: str) -> None:
-        """Show a text in place of the last one."""
+        """Show a text in place of the last one. An interrupt that was lost is raised here."""
+        if _interrupted.is_set():
+            raise KeyboardInterrupt
         if sys.stderr.isatty():
             print(f"\r\x1b[K{self._what} {text}", end="", file=sys.stderr, flush=True)
 

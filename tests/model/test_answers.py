@@ -203,7 +203,7 @@ def test_cancel_from_another_thread_keeps_the_text(racer: Racer) -> None:
 
 
 def test_sources_add_up(racer: Racer) -> None:
-    done = racer.chat([{"role": "user", "content": QUESTIONS[1]}], max_tokens=96, temperature=0)
+    done = racer.chat([{"role": "user", "content": QUESTIONS[1]}], max_tokens=96, temperature=0, draft="racer")
     stats = done.stats
     assert sum(stats.by_source.values()) == stats.predicted_n == len(done.tokens)
     assert sum(t.drafted for t in done.tokens) == stats.draft_n_accepted > 0

@@ -97,7 +97,7 @@ def test_interrupted_run_reports_what_it_has(demo_path: Path, tmp_path: Path) ->
         stderr=subprocess.PIPE,
         text=True,
     ) as process:
-        time.sleep(8)
+        time.sleep(14)
         process.send_signal(signal.SIGINT)
         shown, errors = process.communicate(timeout=60)
     assert process.returncode == ExitCode.INTERRUPTED, errors

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from markdown_it import MarkdownIt
+from textual import events
 from textual.app import ComposeResult
 from textual.containers import Vertical
 from textual.content import Content
@@ -96,6 +97,11 @@ class Answer(Vertical):
         self._text.append(text)
         self._take(*self._splitter.feed(text))
         await self.finish(footnote)
+
+    def on_click(self, event: events.Click) -> None:
+        """Fold or unfold the thought that is clicked."""
+        if event.widget is not None and event.widget.has_class("thought"):
+            self.show_thought = not self.show_thought
 
     async def resume(self, text: str, tokens: Sequence[Token]) -> None:
         """Take up an answer that is gone on with: its text so far, and its tokens as far as they are known."""

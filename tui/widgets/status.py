@@ -55,6 +55,12 @@ class Status:
             return [f"loading {self.title} {'█' * done}{'░' * (BAR_CELLS - done)} {self.progress:.0%}"]
         return [self.model, self.device, self.draft, *self._rates(), self._context()]
 
+    @property
+    def is_slow(self) -> bool:
+        """Whether drafting makes the answer slower than plain decoding would be, by what is shown."""
+        speedup = self.stats.speedup if self.stats is not None else None
+        return speedup is not None and round(speedup, 2) < 1
+
     def _rates(self) -> list[str]:
         if self.reading:
             if self.prefill is None:
@@ -78,6 +84,7 @@ class StatusLine(Static):
 
     DEFAULT_CSS = """
     StatusLine { height: auto; padding: 0 1; color: $text-muted; background: $panel; }
+    StatusLine.-slow { color: $text-warning; }
     """
 
     def __init__(self, status: Status) -> None:
@@ -94,6 +101,7 @@ class StatusLine(Static):
         status = replace(self._status, **changes)
         if status != self._status:
             self._status = status
+            self.set_class(status.is_slow, "-slow")
             self._draw()
 
     def on_resize(self, _event: events.Resize) -> None:

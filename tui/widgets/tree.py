@@ -37,7 +37,7 @@ class StepTree(Vertical):
         self._tree = DraftTree.empty()
         self._path: tuple[int, ...] = ()
         self._step = 0
-        self._why = ""
+        self._why: Callable[[], str] | None = None
         self._mode = ""
         self._piece: Callable[[int], bytes] | None = None
 
@@ -57,14 +57,14 @@ class StepTree(Vertical):
         self._piece, self._mode = piece, mode
         self._draw()
 
-    def show(self, tree: DraftTree, path: tuple[int, ...], step: int, why: str = "") -> None:
+    def show(self, tree: DraftTree, path: tuple[int, ...], step: int, why: Callable[[], str] | None = None) -> None:
         """Show the draft of a step with its accepted nodes.
 
         Args:
             tree: The draft.
             path: Its accepted nodes.
             step: Number of the step.
-            why: Why the draft was made, one line; empty where nobody says.
+            why: Says why the draft was made, one line; asked when it is drawn.
         """
         self._tree, self._path, self._step, self._why = tree, path, step, why
         self._draw()
@@ -80,7 +80,8 @@ class StepTree(Vertical):
         head = "no draft yet"
         if len(self._tree):
             head = f"step {self._step}: {len(self._tree)} drafted, {len(self._path)} accepted"
-        lines = [f"{head} · {self._mode}" if self._mode else head, self._why]
+        reason = self._why() if self._why is not None and len(self._tree) else ""
+        lines = [f"{head} · {self._mode}" if self._mode else head, reason]
         self.query_one(".head", Static).update(Content("\n".join(one_line(line) for line in lines if line)))
         if self._piece is not None:
             self.query_one(".nodes", Static).update(tree_content(self._tree, self._path, self._piece))
