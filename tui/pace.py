@@ -3,13 +3,13 @@
 import time
 from collections.abc import Callable
 
-SHARE = 0.15
+SHARE = 0.05
 """Of one core, for drawing. What a draw costs grows with the transcript: its layout is computed anew."""
-MAX_WAIT_S = 1.0
+MAX_WAIT_S = 2.0
 
 
 class Pace:
-    """Says when the next draw is due: when the last has been paid for, after a second in any case."""
+    """Says when the next draw is due: when the last has been paid for, after two seconds in any case."""
 
     def __init__(
         self, clock: Callable[[], float] = time.monotonic, cpu: Callable[[], float] = time.thread_time

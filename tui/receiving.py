@@ -198,6 +198,7 @@ class Receiving(App[None]):
         """Nothing is in progress any more."""
         self.status.change(reading=False)
         self.prompt.ready = True
+        self.prompt.cursor_blink = True
         self.notice(notice, leave_next=leave_next)
         if self.suggest is not None and not self.prompt.text:
             with self.prompt.prevent(self.prompt.Changed):  # nobody typed it
@@ -224,6 +225,7 @@ class Receiving(App[None]):
         """Give an answer to the thread to be made, and a place on the screen."""
         self.answer = answer
         self.prompt.ready = False
+        self.prompt.cursor_blink = False  # each blink is a draw, which decoding pays for
         self.stats_panel.begin()
         self.engine.ask(ask)
         self.status.change(reading=True)

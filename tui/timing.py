@@ -5,10 +5,13 @@ replaced by a made-up text of prose, tables and code, since that is what is dear
 """
 
 import asyncio
+import json
 import os
+import subprocess
+import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Generator, Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
@@ -17,6 +20,7 @@ from typing import Any
 from textual import events
 
 from racer_local.api import Racer
+from racer_local.errors import RacerError
 from racer_local.records import Step, Token
 from racer_local.settings import SamplingParams
 
@@ -30,6 +34,7 @@ PROMPT = "Write a very long story about a lighthouse, its keeper and the sea."
 SIZE = (120, 40)
 KEY_EVERY_S = 0.5
 POLL_S = 0.002
+N_CTX = 4096
 PASSAGE = """The lamp was lit at dusk, and the *sea* answered with a sound like **breathing**. `keep()` returned none.
 
 | hour | wind | light |
@@ -69,60 +74,52 @@ class Timing:
     slowest_key_ms: float | None
 
 
-class _Dressed:
-    """A Racer whose answers read like `PASSAGE`, and that outlives the interface."""
+class _Dressed(Racer):
+    """A Racer whose answers read like `PASSAGE`.
 
-    def __init__(self, racer: Racer) -> None:
-        self._racer = racer
-        self.last: Step | None = None
+    Attributes:
+        speed: Tokens per second of the last answer.
+    """
 
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._racer, name)
+    def __init__(self, model: Path) -> None:
+        super().__init__(model, remember=False, n_ctx=N_CTX)
+        self.speed = 0.0
 
-    @property
-    def drafts_wanted(self) -> bool:
-        """See `Racer`."""
-        return self._racer.drafts_wanted
-
-    def close(self) -> None:
-        """Nothing: the next run goes on with it."""
-
-    def stream_chat(self, messages: Sequence[Any], **options: Any) -> Iterator[Step]:
+    def stream_chat(self, messages: Sequence[Any], **options: Any) -> Generator[Step]:
         """Answer, in other words."""
         words = PASSAGE.split(" ")
         n = 0
-        for step in self._racer.stream_chat(messages, **options):
+        for step in super().stream_chat(messages, **options):
             tokens = []
             for token in step.tokens:
                 tokens.append(Token(token.id, words[n % len(words)] + " ", *token[2:]))
                 n += 1
             text = "".join(token.text for token in tokens)
-            self.last = Step(
-                text, tuple(tokens), step.tree, step.path, step.n_committed, step.stats, step.finish_reason, step.note
-            )
-            yield self.last
+            self.speed = step.stats.predicted_per_second or 0.0
+            yield replace(step, text=text, tokens=tuple(tokens))
 
 
-def measure(racer: Racer, max_tokens: int, repeats: int, on_progress: Callable[[int, int], None]) -> list[Timing]:
-    """Run all modes in turns.
+def measure(model: Path, max_tokens: int, repeats: int, on_progress: Callable[[int, int], None]) -> list[Timing]:
+    """Run all modes in turns, then each with an interface once more while keys are typed.
+
+    Each run is a process of its own, as in real life: llama.cpp keeps threads for every thread that decodes.
 
     Args:
-        racer: The loaded model.
+        model: The model file.
         max_tokens: Length of each answer.
-        repeats: Rounds; the first one warms up and does not count.
+        repeats: Rounds.
         on_progress: Called with runs done and to do.
     """
     speeds: dict[str, list[float]] = {mode: [] for mode in MODES}
     keys: dict[str, list[float]] = {mode: [] for mode in MODES}
-    for number in range(repeats + 1):
+    for number in range(repeats):
         for place in range(len(MODES)):
-            on_progress(number * len(MODES) + place, (repeats + 1) * len(MODES))
+            on_progress(number * len(MODES) + place, repeats * len(MODES) + 2)
             mode = MODES[(number + place) % len(MODES)]
-            racer.forget()
-            speed, delays = _run(racer, mode, max_tokens if number else max_tokens // 8)
-            if number:
-                speeds[mode].append(speed)
-                keys[mode] += delays
+            speeds[mode].append(_in_child(model, mode, max_tokens, typing=False)[0])
+    for mode in (CALM, PANELS):
+        on_progress(repeats * len(MODES), repeats * len(MODES) + 2)
+        keys[mode] = _in_child(model, mode, max_tokens, typing=True)[1]
     on_progress(1, 1)
     return [
         Timing(
@@ -134,6 +131,16 @@ def measure(racer: Racer, max_tokens: int, repeats: int, on_progress: Callable[[
         )
         for mode in MODES
     ]
+
+
+def _in_child(model: Path, mode: str, max_tokens: int, *, typing: bool) -> tuple[float, list[float]]:
+    """One run in a process of its own: tokens per second, and seconds until each key was answered."""
+    command = [sys.executable, "-m", __name__, str(model), mode, str(max_tokens), str(int(typing))]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise RacerError(f"a run with {mode} failed: {done.stderr.strip().splitlines()[-1:] or 'no reason given'}")
+    speed, delays = json.loads(done.stdout)
+    return speed, delays
 
 
 def table(timings: Sequence[Timing]) -> str:
@@ -150,26 +157,26 @@ def as_dicts(timings: Sequence[Timing]) -> list[dict[str, Any]]:
     return [asdict(t) for t in timings]
 
 
-def _run(racer: Racer, mode: str, max_tokens: int) -> tuple[float, list[float]]:
-    """One answer; returns tokens per second, and seconds until each key was answered."""
-    dressed = _Dressed(racer)
+def _run(model: Path, mode: str, max_tokens: int, *, typing: bool) -> tuple[float, list[float]]:
     options: dict[str, Any] = {"sampling": SamplingParams(temperature=0), "max_tokens": max_tokens}
-    delays: list[float] = []
-    if mode == PLAIN:
-        with open(os.devnull, "w", encoding="utf-8") as nowhere:
-            for step in dressed.stream_chat([{"role": "user", "content": PROMPT}], **options):
-                nowhere.write(step.text)
-                nowhere.flush()
-    else:
-        delays = asyncio.run(_chat(dressed, options, panels=mode == PANELS))
-    assert dressed.last is not None
-    return dressed.last.stats.predicted_per_second or 0.0, delays
+    if mode != PLAIN:
+        return asyncio.run(_chat(model, options, panels=mode == PANELS, typing=typing))
+    with _Dressed(model) as dressed, open(os.devnull, "w", encoding="utf-8") as nowhere:
+        for step in dressed.stream_chat([{"role": "user", "content": PROMPT}], **options):
+            nowhere.write(step.text)
+            nowhere.flush()
+        return dressed.speed, []
 
 
-async def _chat(dressed: _Dressed, options: dict[str, Any], *, panels: bool) -> list[float]:
+async def _chat(model: Path, options: dict[str, Any], *, panels: bool, typing: bool) -> tuple[float, list[float]]:
     delays: list[float] = []
-    answerer: Any = dressed  # a Racer but for its words
-    decoder = Decoder(lambda _progress: answerer)
+    opened: list[Any] = []
+
+    def load(_progress: object) -> Any:
+        opened.append(_Dressed(model))
+        return opened[0]
+
+    decoder = Decoder(load)
     with TemporaryDirectory() as folder:
         app = ChatApp(decoder, session=Session.begin(Path(folder), "bench"), options=options, title="bench")
         async with app.run_test(size=SIZE) as pilot:
@@ -180,12 +187,17 @@ async def _chat(dressed: _Dressed, options: dict[str, Any], *, panels: bool) -> 
             app.prompt.put(PROMPT)
             await pilot.press("enter")
             while not app.prompt.ready:
-                before = app.prompt.text
-                started = time.perf_counter()
-                app.post_message(events.Key("x", "x"))
-                while app.prompt.text == before:
-                    await asyncio.sleep(POLL_S)
-                delays.append(time.perf_counter() - started)
+                if typing:
+                    before = app.prompt.text
+                    started = time.perf_counter()
+                    app.post_message(events.Key("x", "x"))
+                    while app.prompt.text == before:
+                        await asyncio.sleep(POLL_S)
+                    delays.append(time.perf_counter() - started)
                 await asyncio.sleep(KEY_EVERY_S)
         await asyncio.to_thread(decoder.close)
-    return delays
+    return opened[0].speed, delays
+
+
+if __name__ == "__main__":
+    print(json.dumps(_run(Path(sys.argv[1]), sys.argv[2], int(sys.argv[3]), typing=sys.argv[4] == "1")))

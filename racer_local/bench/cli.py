@@ -76,10 +76,9 @@ def build_parser() -> argparse.ArgumentParser:
     sub.add_argument("--until", type=float, metavar="N", help="stop after N steps; below 1: after that part of them")
     sub.add_argument("--questions", type=int, default=1, metavar="K", help="how many are asked (default: 1)")
 
-    sub = command(
-        "interface", "what the terminal chat costs in decode speed, and how soon it answers a key", commands.interface
-    )
-    _model_options(sub)
+    sub = command("interface", "what the chat costs in speed, and how soon a key is answered", commands.interface)
+    sub.add_argument("model", nargs="?", help="path or name (default: the demo model)")
+    sub.add_argument("--out", type=Path, metavar="FILE", help="write the results here")
     sub.add_argument("--max-tokens", type=int, default=600, metavar="N", help="length of each answer (default: 600)")
     sub.add_argument("--repeats", type=int, default=3, metavar="N", help="rounds (default: 3)")
 

@@ -218,10 +218,9 @@ def interface(args: argparse.Namespace, command: str) -> int:
     """What the terminal chat costs."""
     if args.max_tokens < 8 or args.repeats < 1:
         raise UsageError("--max-tokens must be 8 or more, --repeats 1 or more")
-    timing = import_module("racer_local.tui.timing")
-    with _open(args, draft=DraftConfig()) as racer:
-        facts = _facts(command, racer)
-        timings = timing.measure(racer, args.max_tokens, args.repeats, Progress("runs"))
+    timing, path = import_module("racer_local.tui.timing"), registry.find_model(args.model)
+    facts = {"command": command, "machine": machine.describe(), "model": path.name}
+    timings = timing.measure(path, args.max_tokens, args.repeats, Progress("runs"))
     print(_heading(facts, True))
     print(timing.table(timings))
     write_json(args.out, {**facts, "interface": timing.as_dicts(timings)})
@@ -250,12 +249,12 @@ def _questions(args: argparse.Namespace) -> list[questions.Question]:
     return questions.load(args.questions, args.limit, args.skip)
 
 
-def _open(args: argparse.Namespace, draft: DraftConfig | str = "off") -> "Racer":
+def _open(args: argparse.Namespace) -> "Racer":
     from racer_local.api import Racer
 
     options = {k: getattr(args, k) for k in ("n_ctx", "n_gpu_layers", "n_threads")}
     # from a cold start: what earlier starts have learned is left alone
-    return Racer(registry.find_model(args.model), draft=draft, remember=False, **options)
+    return Racer(registry.find_model(args.model), draft="off", remember=False, **options)
 
 
 def _facts(command: str, racer: "Racer") -> dict[str, Any]:
