@@ -400,9 +400,9 @@ def test_what_only_began_like_a_stop_string_is_released(n_right: int) -> None:
 @every_policy
 def test_max_tokens_is_exact(config: DraftConfig) -> None:
     model = ScriptedModel(random_rows(6, 2), order=1)  # soon goes round in a circle
-    expected = naive.decode_plainly(model.row_after, PROMPT[:1], 20)
+    expected = naive.decode_plainly(model.row_after, PROMPT[:1], 64)
     prompt = PROMPT[:1]
-    for n in range(1, 21):
+    for n in range(1, 65):
         got = answer(model, config, prompt, max_tokens=n)
         assert got.ids == expected[:n]
         assert got.finish == "length"

@@ -264,7 +264,8 @@ class TestRoundTrip:
     @pytest.mark.model
     def test_the_demo_model(self, racer: Any, tmp_path: Path):
         recording = Recording(tmp_path / "run.jsonl", racer)
-        made = play(recording, [{"role": "user", "content": "Count: one, two, one, two, one,"}], max_tokens=24)
+        messages = [{"role": "user", "content": "Count: one, two, one, two, one,"}]
+        made = play(recording, messages, max_tokens=24, draft="racer")
         recording._end_file()
         replayed = Replayed(tmp_path / "run.jsonl", speed=0)
         assert all(same(a, b) for a, b in zip(made, play(replayed), strict=True))

@@ -73,6 +73,8 @@ class Receiving(App[None]):
         self._draft_note: tuple[str, bool] = ("", False)
         """Why drafting is as it is, and whether that limits it; a step's own note goes before."""
         self._leave_next = False
+        self._blinks: bool | None = None
+        """Whether the cursor blinks again once the answer is done; None while none is in progress."""
         self._said: set[str] = set()
         """Notes that were shown; each is shown once."""
 
@@ -198,7 +200,8 @@ class Receiving(App[None]):
         """Nothing is in progress any more."""
         self.status.change(reading=False)
         self.prompt.ready = True
-        self.prompt.cursor_blink = True
+        if self._blinks is not None:
+            self.prompt.cursor_blink, self._blinks = self._blinks, None
         self.notice(notice, leave_next=leave_next)
         if self.suggest is not None and not self.prompt.text:
             with self.prompt.prevent(self.prompt.Changed):  # nobody typed it
@@ -225,6 +228,7 @@ class Receiving(App[None]):
         """Give an answer to the thread to be made, and a place on the screen."""
         self.answer = answer
         self.prompt.ready = False
+        self._blinks = self.prompt.cursor_blink
         self.prompt.cursor_blink = False  # each blink is a draw, which decoding pays for
         self.stats_panel.begin()
         self.engine.ask(ask)

@@ -441,3 +441,22 @@ def test_load_and_unload_many_times(tiny: Path) -> None:
             racer.generate("the", max_tokens=3)
     with pytest.raises(UsageError, match="closed"):
         racer.generate("the")
+
+
+def test_a_very_long_template_and_a_very_long_message(tiny: Path) -> None:
+    template = "{% for m in messages %}" + "{# " + "x" * 200_000 + " #}" + "[{{ m.role }}]{{ m.content }}{% endfor %}"
+    with Racer(tiny, chat_template=template, n_ctx=256) as racer:
+        tokens = racer.chat_format.prompt([{"role": "user", "content": "the"}]).tolist()
+        assert b"".join(racer.model.piece(t) for t in tokens).decode().strip() == "[user]the"
+        assert len(racer.chat_format.prompt([{"role": "user", "content": "the " * 100_000}])) > 90_000
+
+
+def test_alternation_is_kept_after_a_stopped_answer(tiny: Path) -> None:
+    """A stopped answer may be empty, and the user goes on."""
+    messages = [
+        {"role": "user", "content": "a"},
+        {"role": "assistant", "content": ""},
+        {"role": "user", "content": "b"},
+        {"role": "user", "content": "c"},
+    ]
+    assert rendered(tiny, messages, ALTERNATING) == "[user]a[assistant][user]b\n\nc"
