@@ -92,7 +92,7 @@ def test_interrupted_run_reports_what_it_has(demo_path: Path, tmp_path: Path) ->
     out = tmp_path / "run.json"
     command = [sys.executable, "-m", "racer_local.bench.cli", "run", "--methods", "off", "-c", "2048"]
     with subprocess.Popen(
-        [*command, "--max-tokens", "16", "--out", str(out)],
+        [*command, "--max-tokens", "64", "--out", str(out)],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
