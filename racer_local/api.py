@@ -10,7 +10,7 @@ import numpy as np
 
 from racer_local import history, openai, registry
 from racer_local.drafting.cost import StepCost
-from racer_local.drafting.drafter import Drafter, describe, make_drafter
+from racer_local.drafting.drafter import Drafter, describe, make_drafter, weighs_costs
 from racer_local.drafting.memory import Memory
 from racer_local.drafting.successors import RowScan
 from racer_local.errors import UsageError
@@ -100,7 +100,7 @@ class Racer:
         self._scans: dict[int, RowScan] = {}
         self._learned = Learned(path, calibrate.machine(self.engine, params), keep=remember)
         self.drafts_wanted = True
-        if self.draft.policy == "auto" and self.mode.name != "off":
+        if weighs_costs(self.draft, self.mode):
             self.step_cost()
         self._busy = threading.Lock()
 
@@ -324,7 +324,7 @@ class Racer:
             else:
                 if shape not in self._memories:
                     self._memories[shape] = Memory(config, self.model.n_vocab, self.engine.n_ctx)
-                cost = self.step_cost() if config.policy == "auto" and self.mode.name != "off" else None
+                cost = self.step_cost() if weighs_costs(config, self.mode) else None
                 memory, beliefs = self._memories[shape], self._learned.beliefs
                 self._drafters[config] = make_drafter(config, self.mode, memory, cost, beliefs)
         return self._drafters[config]

@@ -5,6 +5,7 @@ import importlib.util
 import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 
 from racer_local import locations
@@ -21,7 +22,13 @@ HASHED_BYTES = 1 << 20
 
 def file_id(path: Path) -> str:
     """Identifies a model file by its beginning, its end and its size; 16 hexadecimal digits."""
-    size = path.stat().st_size
+    status = path.stat()
+    return _digest(path, status.st_size, status.st_mtime_ns)
+
+
+@lru_cache(maxsize=64)
+def _digest(path: Path, size: int, _changed: int) -> str:
+    """As `file_id`, which a start asks for several times; a file that has changed since is read anew."""
     with path.open("rb") as file:
         start = file.read(HASHED_BYTES)
         file.seek(max(0, size - HASHED_BYTES))

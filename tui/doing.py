@@ -41,13 +41,11 @@ class Doing(Carrying):
         try:
             parsed = commands.parse(event.text)
             if parsed is None:
-                answer = await self.transcript.begin(commands.message_of(event.text))
-                self.begin(self.chat.ask(commands.message_of(event.text)), answer)
-                return
-            command, argument = parsed
-            if self.is_busy and not command.busy:
-                raise UsageError(f"/{command.name} has to wait until the answer is done; Esc stops it")
-            await getattr(self, f"do_{command.name}")(argument)
+                message = commands.message_of(event.text)
+                answer = await self.transcript.begin(message)
+                self.begin(self.chat.ask(message), answer)
+            else:
+                await self._carry_out(*parsed)
         except RacerError as error:
             self.prompt.put_back(event.text)
             self.prompt.ready = not self.is_busy
@@ -56,11 +54,14 @@ class Doing(Carrying):
     async def action_do(self, name: str) -> None:
         """Carry out a command without an argument, by a key or from the palette."""
         try:
-            if self.is_busy and not commands.BY_NAME[name].busy:
-                raise UsageError(f"/{name} has to wait until the answer is done; Esc stops it")
-            await getattr(self, f"do_{name}")("")
+            await self._carry_out(commands.BY_NAME[name], "")
         except RacerError as error:
             self.notice(one_line(str(error)))
+
+    async def _carry_out(self, command: commands.Command, argument: str) -> None:
+        if self.is_busy and not command.busy:
+            raise UsageError(f"/{command.name} has to wait until the answer is done; Esc stops it")
+        await getattr(self, f"do_{command.name}")(argument)
 
     @on(Prompt.Completing)
     def _complete(self, event: Prompt.Completing) -> None:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from racer_local.api import Racer
 from racer_local.bench.questions import Question
 from racer_local.drafting.cost import StepCost
-from racer_local.drafting.drafter import Drafter, make_drafter
+from racer_local.drafting.drafter import Drafter, make_drafter, weighs_costs
 from racer_local.drafting.memory import Memory
 from racer_local.drafting.successors import RowScan
 from racer_local.llama import calibrate
@@ -34,10 +34,9 @@ def converse(racer: Racer, question: Question, answer: Callable[[list[int]], str
 
 def fresh_cost(racer: Racer, config: DraftConfig) -> StepCost:
     """What decodes cost, nothing learned yet: measured now for the policy that weighs it."""
-    if config.policy != "auto" or racer.mode.name == "off":
-        return StepCost()
     cost = StepCost()
-    cost.set_curve(calibrate.measure(racer.engine), calibrate.CONTEXT)
+    if weighs_costs(config, racer.mode):
+        cost.set_curve(calibrate.measure(racer.engine), calibrate.CONTEXT)
     return cost
 
 

@@ -169,6 +169,11 @@ def fit_to_mode(config: DraftConfig, mode: DraftMode) -> DraftConfig:
     return config
 
 
+def weighs_costs(config: DraftConfig, mode: DraftMode) -> bool:
+    """Whether a configuration needs to know what decodes cost on a model of this mode."""
+    return config.policy == "auto" and mode.name != "off"
+
+
 def make_drafter(
     config: DraftConfig,
     mode: DraftMode,

@@ -2,6 +2,7 @@
 
 import math
 import time
+from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -36,11 +37,8 @@ def measure(engine: Engine) -> dict[int, float]:
         Seconds by number of tokens; at least for 1 and 2.
     """
     _fill(engine)
-    limit = engine.mode.max_depth
     started, out = time.perf_counter(), {}
-    for n in SIZES:
-        if n > engine.room or (limit is not None and n > limit + 1):
-            break
+    for n in _possible(engine, SIZES):
         out[n] = _time(engine, n)
         spent = time.perf_counter() - started
         if n >= 2 and (spent > min(MAX_S, MAX_PLAIN_STEPS * out[1]) or _is_pointless(out)):
@@ -57,10 +55,8 @@ def still_holds(engine: Engine, times: NDArray[np.float32]) -> bool:
         times: float32[MAX_BUDGET + 1], time of a decode of n tokens over that of one, as `StepCost.times` gives it.
     """
     _fill(engine)
-    limit = engine.mode.max_depth
     plain = _time(engine, 1)
-    sizes = [n for n in CHECKED if n <= engine.room and (limit is None or n <= limit + 1)]
-    off = [abs(math.log(_time(engine, n) / plain / float(times[n]))) for n in sizes]
+    off = [abs(math.log(_time(engine, n) / plain / float(times[n]))) for n in _possible(engine, CHECKED)]
     engine.clear()
     return all(distance < OFF for distance in off)
 
@@ -70,6 +66,12 @@ def _fill(engine: Engine) -> None:
     engine.clear()
     V = engine.model.n_vocab
     engine.prefill([(V // 3 + 5 * i) % V for i in range(min(CONTEXT, engine.n_ctx // 2))])
+
+
+def _possible(engine: Engine, sizes: Sequence[int]) -> list[int]:
+    """Those sizes of a decode that context and model allow."""
+    depth = engine.mode.max_depth
+    return [n for n in sizes if n <= engine.room and (depth is None or n <= depth + 1)]
 
 
 def _time(engine: Engine, n: int) -> float:

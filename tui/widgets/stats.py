@@ -6,7 +6,7 @@ from itertools import accumulate
 
 from textual import events
 from textual.app import ComposeResult
-from textual.containers import Vertical, VerticalScroll
+from textual.containers import VerticalScroll
 from textual.content import Content
 from textual.widgets import Static
 
@@ -16,6 +16,7 @@ from racer_local.stats import GenerationStats
 
 from ..sources import STYLES
 from ..text import one_line
+from .panel import Panel
 
 FILLS = {"model": "░", "retrieval": "█", "logits": "▒", "both": "▓", "corpus": "▚"}
 """What a source's part of the bar is made of, so that it can be told without colours."""
@@ -53,19 +54,11 @@ class Sums:
                 self.reached[len(step.path)] += 1
 
 
-class StatsPanel(Vertical):
+class StatsPanel(Panel):
     """Statistics of the answer in progress, or of the last one. Draws only while it is shown."""
 
-    SCOPED_CSS = False  # the scope would keep the rule for wide screens from ever matching
     DEFAULT_CSS = """
-    StatsPanel {
-        height: 50%;
-        border-top: solid $panel;
-        padding: 0 1;
-        display: none;
-        & > VerticalScroll { height: 1fr; scrollbar-size-vertical: 1; scrollbar-gutter: stable; }
-    }
-    Screen.-wide StatsPanel { width: 48; height: 1fr; border-top: none; border-left: solid $panel; }
+    StatsPanel > VerticalScroll { height: 1fr; scrollbar-size-vertical: 1; scrollbar-gutter: stable; }
     """
 
     def __init__(self) -> None:
@@ -81,23 +74,19 @@ class StatsPanel(Vertical):
     def begin(self) -> None:
         """A new answer begins."""
         self._sums = Sums()
-        self._draw()
+        self.draw()
 
     def add(self, steps: Iterable[Step]) -> None:
         """Count steps of the answer in progress."""
         self._sums.take(steps)
-        self._draw()
-
-    def toggle(self) -> None:
-        """Show or hide the panel."""
-        self.display = not self.display
-        self._draw()
+        self.draw()
 
     def on_resize(self, _event: events.Resize) -> None:
         """Fill the new width."""
-        self._draw()
+        self.draw()
 
-    def _draw(self) -> None:
+    def draw(self) -> None:
+        """See `Panel`."""
         room = self._scroll.scrollable_content_region
         if self.display and room.width > 0:
             self._figures.update(figures(self._sums, room.width, spaced=room.height >= SPACED_HEIGHT))

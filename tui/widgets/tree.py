@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 
 from textual.app import ComposeResult
-from textual.containers import Vertical, VerticalScroll
+from textual.containers import VerticalScroll
 from textual.content import Content
 from textual.widgets import Static
 
@@ -11,24 +11,20 @@ from racer_local.records import ROOT, DraftTree, Source
 
 from ..sources import STYLES
 from ..text import one_line, token_text
+from .panel import Panel
 
 ACCEPTED, REJECTED = "✓ ", "  "
 
 
-class StepTree(Vertical):
+class StepTree(Panel):
     """The last draft. Draws only while it is shown."""
 
-    SCOPED_CSS = False  # the scope would keep the rules for wide screens from ever matching
+    SCOPED_CSS = False  # as in `Panel`
     DEFAULT_CSS = """
     StepTree {
-        height: 50%;
-        border-top: solid $panel;
-        padding: 0 1;
-        display: none;
         & > .head { color: $text-muted; height: auto; max-height: 3; }
         & > VerticalScroll { height: 1fr; scrollbar-size-vertical: 1; }
     }
-    Screen.-wide StepTree { width: 48; height: 1fr; border-top: none; border-left: solid $panel; }
     Screen.-wide StepTree > .head { max-height: 5; }
     """
 
@@ -55,7 +51,7 @@ class StepTree(Vertical):
             mode: What drafts it verifies and why, for people.
         """
         self._piece, self._mode = piece, mode
-        self._draw()
+        self.draw()
 
     def show(self, tree: DraftTree, path: tuple[int, ...], step: int, why: Callable[[], str] | None = None) -> None:
         """Show the draft of a step with its accepted nodes.
@@ -67,14 +63,10 @@ class StepTree(Vertical):
             why: Says why the draft was made, one line; asked when it is drawn.
         """
         self._tree, self._path, self._step, self._why = tree, path, step, why
-        self._draw()
+        self.draw()
 
-    def toggle(self) -> None:
-        """Show or hide the panel."""
-        self.display = not self.display
-        self._draw()
-
-    def _draw(self) -> None:
+    def draw(self) -> None:
+        """See `Panel`."""
         if not self.display:
             return
         head = "no draft yet"
