@@ -11,20 +11,19 @@ import pytest
 from racer_local.tui import app as tui_app  # pyright: ignore[reportMissingImports]
 from racer_local.tui.app import ChatApp  # pyright: ignore[reportMissingImports]
 from racer_local.tui.events import Ask  # pyright: ignore[reportMissingImports]
-from racer_local.tui.pace import Pace  # pyright: ignore[reportMissingImports]
+from racer_local.tui.pace import CALM_SHARE, PANELS_SHARE, Pace  # pyright: ignore[reportMissingImports]
 from racer_local.tui.sessions import Session  # pyright: ignore[reportMissingImports]
 from racer_local.tui.text import one_line, readable, token_text  # pyright: ignore[reportMissingImports]
 from racer_local.tui.widgets.answer import Answer  # pyright: ignore[reportMissingImports]
 from racer_local.tui.widgets.status import Status, StatusLine, lay_out  # pyright: ignore[reportMissingImports]
 from racer_local.tui.widgets.tokens import (  # pyright: ignore[reportMissingImports]
-    BLOCK_TOKENS,
     STEP_MARK,
-    tokens_content,
+    TokenLines,
+    token_parts,
 )
 from racer_local.tui.widgets.transcript import Note, Question, Transcript  # pyright: ignore[reportMissingImports]
 from racer_local.tui.widgets.tree import StepTree, tree_content  # pyright: ignore[reportMissingImports]
 from textual import events
-from textual.widgets import Static
 
 from racer_local import locations
 from racer_local.errors import DecodeError, ModelError
@@ -142,7 +141,7 @@ class TestTokens:
             stats = pilot.app.query_one(StatusLine).status.stats
             assert stats is not None
             assert (
-                view.sums()
+                view.sums
                 == stats.by_source
                 == {
                     "model": 3,
@@ -189,20 +188,26 @@ class TestTokens:
             await wait_until(pilot, lambda: "one two three" in screen(pilot))
 
     async def test_long_answers_are_drawn_whole(self):
-        lines = [f"{i}\n" for i in range(BLOCK_TOKENS * 2 + 20)]
+        lines = [f"{i}\n" for i in range(320)]
         async with chat(ScriptedRacer(lines)).run_test(size=SIZE) as pilot:
             await ready(pilot)
             await pilot.press("f2")
             await ask(pilot, "go")
-            view = pilot.app.query_one(Answer).token_view
-            shown = "\n".join(str(block.content) for block in view.query_children(Static).exclude(".legend"))
-            assert [line.strip(f"{STEP_MARK}↵") for line in shown.split("\n") if line] == [x.strip() for x in lines]
+            shown = pilot.app.query_one(TokenLines).text.split("\n")
+            assert [line.strip(f"{STEP_MARK}↵") for line in shown] == [x.strip() for x in lines]
+
+    async def test_a_line_that_ends_within_a_token(self):
+        async with chat(ScriptedRacer(["a\n  ", "b", "\n\n c"])).run_test(size=SIZE) as pilot:
+            await ready(pilot)
+            await pilot.press("f2")
+            await ask(pilot, "go")
+            assert pilot.app.query_one(TokenLines).text.split("\n") == ["a↵", f"  {STEP_MARK}b{STEP_MARK}↵", "↵", " c"]
 
     def test_sources_differ_without_colour(self):
         sources = (Source.MODEL, Source.RETRIEVAL, Source.LOGITS, Source.RETRIEVAL | Source.LOGITS, Source.CORPUS)
         tokens = [Token(0, "x", source, 0, 0, 1) for source in sources]
-        spans = tokens_content(tokens).spans
-        attributes = {" ".join(w for w in str(span.style).split() if not w.startswith("$")) for span in spans}
+        styles = [style for token in tokens for _, style in token_parts(token, 1)]
+        attributes = {" ".join(word for word in style.split() if not word.startswith("$")) for style in styles}
         assert len(attributes) == len(sources)
 
 
@@ -387,15 +392,11 @@ class TestNothingIsMarkup:
         racer = ScriptedRacer([BRACKETS, self.TABLE], pieces={0: b"[/p]"})
         racer.tree, racer.path = tree_of((0, ROOT, Source.LOGITS, 0)), ()
         racer.model.description, racer.mode["reason"] = "llama [/m]", "because [/r]"
-        app = chat(racer)
-        app.TOOLTIP_DELAY = 0.01
-        async with app.run_test(size=(120, 50), tooltips=True) as pilot:
+        async with chat(racer).run_test(size=(120, 50)) as pilot:
             await ask(pilot, f"{BRACKETS} ?")
             for part in (f"{BRACKETS} ?", "[/q]", "<div>[/z]</div>", "[ref]: there", "llama [/m]", "because [/r]"):
                 assert part in screen(pilot)
             assert screen(pilot).count(BRACKETS) == 4
-            await pilot.hover("MarkdownTableContent .cell")
-            await pilot.pause(0.1)
             await pilot.press("f3", "f2")
             await wait_until(pilot, lambda: "[/p] logits" in screen(pilot))
             assert BRACKETS in screen(pilot)
@@ -544,15 +545,16 @@ class TestLoading:
 
 
 class TestPace:
-    def test_dear_draws_are_rare_and_never_more_than_two_seconds_apart(self):
+    @pytest.mark.parametrize("share", [CALM_SHARE, PANELS_SHARE])
+    def test_dear_draws_are_rare_and_never_more_than_two_seconds_apart(self, share):
         now, cpu = 0.0, 0.0
         pace = Pace(lambda: now, lambda: cpu)
         drawn: list[int] = []
-        for cost, ticks in ((0.001, 1), (0.04, 10), (9.0, 24)):
+        for cost, ticks in ((0.001, 1), (0.8 * share, 10), (9.0, 24)):
             drawn.clear()
             for tick in range(60):
                 now += 0.084
-                if pace.due():
+                if pace.due(share):
                     drawn.append(tick)
                     cpu += cost
             assert {b - a for a, b in pairwise(drawn)} == {ticks}

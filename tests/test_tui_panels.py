@@ -21,6 +21,7 @@ from racer_local.tui.widgets.stats import (  # pyright: ignore[reportMissingImpo
     share_by_depth,
     shared_out,
 )
+from racer_local.tui.widgets.steady import Steady  # pyright: ignore[reportMissingImports]
 from racer_local.tui.widgets.tree import StepTree  # pyright: ignore[reportMissingImports]
 from textual.app import App, ComposeResult
 from textual.containers import Container
@@ -351,7 +352,7 @@ class TestStatsPanel:
         async with app.run_test(size=(130, 40)) as pilot:
             app.stats_panel.toggle()
             await pilot.pause()
-            monkeypatch.setattr(app.stats_panel.query_one(Static), "update", drawings.append)
+            monkeypatch.setattr(app.stats_panel.query_one(Steady), "set", lambda content, **_: drawings.append(content))
             app.stats_panel.add(answer(500))
             assert len(drawings) == 1
 

@@ -10,7 +10,7 @@ from textual.binding import Binding, BindingType
 from textual.containers import Container
 from textual.content import Content
 from textual.screen import Screen
-from textual.widgets import Static, Tooltip
+from textual.widgets import Static
 
 from racer_local.config import Config
 from racer_local.errors import ExitCode, UsageError
@@ -142,8 +142,6 @@ class ChatApp(Doing):
 
     async def on_mount(self) -> None:
         """Show what was said earlier, and load the model behind the interface."""
-        # table cells hand their text to the tooltip as markup, and a model's text must not be read as such
-        await self.screen.query(Tooltip).remove()
         self.prompt.focus()
         self.notice()
         await self.show_conversation()

@@ -124,7 +124,7 @@ class Doing(Carrying):
         """Go on with the answer."""
         ask = self.chat.go_on()
         answer = await self.transcript.replace_last()
-        await answer.resume(self.chat.turns[-1].answer or "", self.chat.tokens)
+        answer.resume(self.chat.turns[-1].answer or "", self.chat.tokens)
         self.begin(ask, answer)
 
     async def do_undo(self, _argument: str) -> None:
@@ -210,7 +210,7 @@ class Doing(Carrying):
         for turn in turns[-SHOWN_TURNS:]:
             answer = await self.transcript.begin(turn.user)
             if turn.answer is not None:
-                await answer.put(turn.answer, "" if turn.reason else "cut off; /continue goes on")
+                answer.put(turn.answer, "" if turn.reason else "cut off; /continue goes on")
         for turn in turns:
             self.prompt.remember(turn.user)
 

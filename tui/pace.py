@@ -3,8 +3,9 @@
 import time
 from collections.abc import Callable
 
-SHARE = 0.05
-"""Of one core, for drawing. What a draw costs grows with the transcript: its layout is computed anew."""
+CALM_SHARE, PANELS_SHARE = 0.02, 0.05
+"""Of one core, for drawing the plain conversation, and with anything more on the screen: what drawing takes is taken
+from decoding, whose threads wait for each other."""
 MAX_WAIT_S = 2.0
 
 
@@ -21,13 +22,17 @@ class Pace:
             cpu: Processor time of the drawing thread in seconds.
         """
         self._clock, self._cpu = clock, cpu
-        self._drawn_at, self._cpu_then = clock() - MAX_WAIT_S, cpu()
+        self.restart()
 
-    def due(self) -> bool:
-        """Whether to draw now; if so, the next waiting time begins."""
+    def restart(self) -> None:
+        """The next draw is due at once."""
+        self._drawn_at, self._cpu_then = self._clock() - MAX_WAIT_S, self._cpu()
+
+    def due(self, share: float) -> bool:
+        """Whether to draw now, if drawing may take this share of a core; if so, the next waiting time begins."""
         now, cpu = self._clock(), self._cpu()
         elapsed = now - self._drawn_at
-        if elapsed < MAX_WAIT_S and cpu - self._cpu_then > SHARE * elapsed:
+        if elapsed < MAX_WAIT_S and cpu - self._cpu_then > share * elapsed:
             return False
         self._drawn_at, self._cpu_then = now, cpu
         return True

@@ -1,5 +1,6 @@
 """What the decoding thread brings, for the application that holds widgets, conversation and thread."""
 
+import gc
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
@@ -10,7 +11,7 @@ from racer_local.records import Step
 from .conversation import Chat
 from .engine import Decoder
 from .events import Answerer, Ask, Began, Compared, Event, Failed, Loaded, LoadFailed, NotChanged
-from .pace import Pace
+from .pace import CALM_SHARE, PANELS_SHARE, Pace
 from .text import one_line
 from .thinking import opens_thought
 from .why import why
@@ -83,6 +84,11 @@ class Receiving(App[None]):
         """Whether something is in progress that a second thing would disturb."""
         return self.racer is None or self.answer is not None or self.comparing
 
+    @property
+    def _share(self) -> float:
+        is_calm = not (self.tree_panel.display or self.stats_panel.display or self.transcript.shows_tokens)
+        return CALM_SHARE if is_calm else PANELS_SHARE
+
     async def tick(self) -> None:
         events = self.engine.poll()
         for event in events:
@@ -90,7 +96,7 @@ class Receiving(App[None]):
                 await self._began(event)
         self._undrawn += [event for event in events if isinstance(event, Step)]
         ended = any(e.finish_reason if isinstance(e, Step) else not isinstance(e, Began) for e in events)
-        if self._undrawn and (self._pace.due() or ended):
+        if self._undrawn and (self._pace.due(self._share) or ended):
             steps, self._undrawn = self._undrawn, []
             await self._take(steps)
         for event in events:
@@ -120,6 +126,7 @@ class Receiving(App[None]):
 
     async def _loaded(self, racer: Answerer) -> None:
         self.racer = racer
+        gc.freeze()  # what is loaded by now stays; looking through it for garbage halts everything for 0.1 s
         self.status.change(model=racer.model.description, device=racer.model.device, n_ctx=racer.engine.n_ctx)
         self.show_drafting()
         self._at_rest()
@@ -148,7 +155,7 @@ class Receiving(App[None]):
     async def _take(self, steps: Sequence[Step]) -> None:
         assert self.answer is not None, "steps come while an answer is in progress"
         self.chat.add(steps)
-        await self.answer.add(steps)
+        self.answer.add(steps)
         self.stats_panel.add(steps)
         for i in range(len(steps) - 1, -1, -1):
             if len(steps[i].tree):
@@ -180,7 +187,7 @@ class Receiving(App[None]):
     async def _end(self, reason: str, error: str = "") -> None:
         answer, self.answer = self.answer, None
         assert answer is not None, "an answer ends once"
-        await answer.finish(FOOTNOTES.get(reason, "" if answer.text or error else "an empty answer"))
+        answer.finish(FOOTNOTES.get(reason, "" if answer.text or error else "an empty answer"))
         notice = "stopped; Ctrl+C again leaves" if self._leave_next else ""
         n_turns = len(self.chat.turns)
         text = self.chat.end(reason)
@@ -227,6 +234,7 @@ class Receiving(App[None]):
     def begin(self, ask: Ask, answer: Answer) -> None:
         """Give an answer to the thread to be made, and a place on the screen."""
         self.answer = answer
+        self._pace.restart()
         self.prompt.ready = False
         self._blinks = self.prompt.cursor_blink
         self.prompt.cursor_blink = False  # each blink is a draw, which decoding pays for

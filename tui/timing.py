@@ -18,6 +18,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from textual import events
+from textual.screen import Screen
 
 from racer_local.api import Racer
 from racer_local.errors import RacerError
@@ -32,7 +33,7 @@ PLAIN, CALM, PANELS = "no interface", "default view", "all panels"
 MODES = (PLAIN, CALM, PANELS)
 PROMPT = "Write a very long story about a lighthouse, its keeper and the sea."
 SIZE = (120, 40)
-KEY_EVERY_S = 0.5
+KEY_EVERY_S = 0.3
 POLL_S = 0.002
 N_CTX = 4096
 PASSAGE = """The lamp was lit at dusk, and the *sea* answered with a sound like **breathing**. `keep()` returned none.
@@ -63,7 +64,7 @@ class Timing:
         mode: With what on the screen.
         tokens_per_second: Of each run.
         ratio: Median of the ratios to the run without interface of the same round.
-        key_ms: Time until a typed key stands in the input, median over all keys of all runs; None without interface.
+        key_ms: Time until a typed key is drawn, median over the keys of one long answer; None without interface.
         slowest_key_ms: The slowest of them.
     """
 
@@ -99,7 +100,23 @@ class _Dressed(Racer):
             yield replace(step, text=text, tokens=tuple(tokens))
 
 
-def measure(model: Path, max_tokens: int, repeats: int, on_progress: Callable[[int, int], None]) -> list[Timing]:
+class _Watched(ChatApp):
+    """The chat.
+
+    Attributes:
+        drawn: What stood in the input when the screen was last drawn.
+    """
+
+    drawn = ""
+
+    def _display(self, screen: Screen[Any], renderable: Any) -> None:
+        super()._display(screen, renderable)
+        self.drawn = self.prompt.text
+
+
+def measure(
+    model: Path, max_tokens: int, key_tokens: int, repeats: int, on_progress: Callable[[int, int], None]
+) -> list[Timing]:
     """Run all modes in turns, then each with an interface once more while keys are typed.
 
     Each run is a process of its own, as in real life: llama.cpp keeps threads for every thread that decodes.
@@ -107,6 +124,7 @@ def measure(model: Path, max_tokens: int, repeats: int, on_progress: Callable[[i
     Args:
         model: The model file.
         max_tokens: Length of each answer.
+        key_tokens: Length of the answer during which keys are typed.
         repeats: Rounds.
         on_progress: Called with runs done and to do.
     """
@@ -119,7 +137,7 @@ def measure(model: Path, max_tokens: int, repeats: int, on_progress: Callable[[i
             speeds[mode].append(_in_child(model, mode, max_tokens, typing=False)[0])
     for mode in (CALM, PANELS):
         on_progress(repeats * len(MODES), repeats * len(MODES) + 2)
-        keys[mode] = _in_child(model, mode, max_tokens, typing=True)[1]
+        keys[mode] = _in_child(model, mode, key_tokens, typing=True)[1]
     on_progress(1, 1)
     return [
         Timing(
@@ -178,7 +196,7 @@ async def _chat(model: Path, options: dict[str, Any], *, panels: bool, typing: b
 
     decoder = Decoder(load)
     with TemporaryDirectory() as folder:
-        app = ChatApp(decoder, session=Session.begin(Path(folder), "bench"), options=options, title="bench")
+        app = _Watched(decoder, session=Session.begin(Path(folder), "bench"), options=options, title="bench")
         async with app.run_test(size=SIZE) as pilot:
             while not app.prompt.ready:
                 await asyncio.sleep(POLL_S)
@@ -188,15 +206,20 @@ async def _chat(model: Path, options: dict[str, Any], *, panels: bool, typing: b
             await pilot.press("enter")
             while not app.prompt.ready:
                 if typing:
-                    before = app.prompt.text
-                    started = time.perf_counter()
-                    app.post_message(events.Key("x", "x"))
-                    while app.prompt.text == before:
-                        await asyncio.sleep(POLL_S)
-                    delays.append(time.perf_counter() - started)
+                    delays.append(await _answered(app))
                 await asyncio.sleep(KEY_EVERY_S)
         await asyncio.to_thread(decoder.close)
     return opened[0].speed, delays
+
+
+async def _answered(app: _Watched) -> float:
+    """Type a letter; seconds until it is drawn."""
+    before = app.prompt.text
+    started = time.perf_counter()
+    app.post_message(events.Key("x", "x"))
+    while app.drawn == before:
+        await asyncio.sleep(POLL_S)
+    return time.perf_counter() - started
 
 
 if __name__ == "__main__":

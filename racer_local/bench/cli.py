@@ -81,6 +81,8 @@ def build_parser() -> argparse.ArgumentParser:
     sub.add_argument("--out", type=Path, metavar="FILE", help="write the results here")
     sub.add_argument("--max-tokens", type=int, default=600, metavar="N", help="length of each answer (default: 600)")
     sub.add_argument("--repeats", type=int, default=3, metavar="N", help="rounds (default: 3)")
+    what = "length of the answer during which keys are typed (default: 3000)"
+    sub.add_argument("--key-tokens", type=int, default=3000, metavar="N", help=what)
 
     sub = command("kernels", "time of each drafting kernel", commands.kernels)
     sub.add_argument("--out", type=Path, metavar="FILE")

@@ -216,11 +216,11 @@ def picture(args: argparse.Namespace, _command: str) -> int:
 
 def interface(args: argparse.Namespace, command: str) -> int:
     """What the terminal chat costs."""
-    if args.max_tokens < 8 or args.repeats < 1:
-        raise UsageError("--max-tokens must be 8 or more, --repeats 1 or more")
+    if min(args.max_tokens, args.key_tokens) < 8 or args.repeats < 1:
+        raise UsageError("--max-tokens and --key-tokens must be 8 or more, --repeats 1 or more")
     timing, path = import_module("racer_local.tui.timing"), registry.find_model(args.model)
     facts = {"command": command, "machine": machine.describe(), "model": path.name}
-    timings = timing.measure(path, args.max_tokens, args.repeats, Progress("runs"))
+    timings = timing.measure(path, args.max_tokens, args.key_tokens, args.repeats, Progress("runs"))
     print(_heading(facts, True))
     print(timing.table(timings))
     write_json(args.out, {**facts, "interface": timing.as_dicts(timings)})

@@ -8,7 +8,6 @@ from textual import events
 from textual.app import ComposeResult
 from textual.containers import VerticalScroll
 from textual.content import Content
-from textual.widgets import Static
 
 from racer_local.records import Step
 from racer_local.settings import MAX_BUDGET
@@ -17,6 +16,7 @@ from racer_local.stats import GenerationStats
 from ..sources import STYLES
 from ..text import one_line
 from .panel import Panel
+from .steady import Steady
 
 FILLS = {"model": "░", "retrieval": "█", "logits": "▒", "both": "▓", "corpus": "▚"}
 """What a source's part of the bar is made of, so that it can be told without colours."""
@@ -64,7 +64,7 @@ class StatsPanel(Panel):
     def __init__(self) -> None:
         super().__init__()
         self._sums = Sums()
-        self._figures = Static()
+        self._figures = Steady()
         self._scroll = VerticalScroll(self._figures, can_focus=False)
 
     def compose(self) -> ComposeResult:
@@ -89,7 +89,8 @@ class StatsPanel(Panel):
         """See `Panel`."""
         room = self._scroll.scrollable_content_region
         if self.display and room.width > 0:
-            self._figures.update(figures(self._sums, room.width, spaced=room.height >= SPACED_HEIGHT))
+            content = figures(self._sums, room.width, spaced=room.height >= SPACED_HEIGHT)
+            self._figures.set(content, shrink=not self._sums.stats.steps)
 
 
 def figures(sums: Sums, width: int, *, spaced: bool = True) -> Content:

@@ -109,9 +109,10 @@ class StatusLine(Static):
         self._draw()
 
     def _draw(self) -> None:
-        width = self.content_size.width
+        width, height = self.content_size
         if width > 0:
-            self.update(Content("\n".join(lay_out(self._status, width))))
+            lines = lay_out(self._status, width)
+            self.update(Content("\n".join(lines)), layout=len(lines) != height)
 
 
 def lay_out(status: Status, width: int) -> list[str]:

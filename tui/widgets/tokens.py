@@ -1,30 +1,33 @@
 """Token view: an answer's tokens, each in the colour of its source, with a mark where a step begins."""
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 from textual.app import ComposeResult
 from textual.containers import Vertical
 from textual.content import Content
 from textual.reactive import reactive
-from textual.widgets import Static
+from textual.strip import Strip
+from textual.visual import Visual
 
 from racer_local.records import Token
 
 from ..sources import STYLES
 from ..text import readable
+from .growing import Growing
+from .once import SizesOnce
+from .steady import Steady
 
 STEP_MARK = "▏"
-BLOCK_TOKENS = 150
-"""A block is closed at the next line end after this many tokens, so that drawing a long answer stays cheap."""
 
 
-class TokenView(Vertical):
+class TokenView(Vertical, SizesOnce):
     """The tokens of one answer. Draws only while it is shown.
 
     Attributes:
         shown: Whether it is on the screen.
         tokens: All tokens so far.
+        sums: Number of tokens by label of their source.
     """
 
     DEFAULT_CSS = """
@@ -42,70 +45,87 @@ class TokenView(Vertical):
     def __init__(self) -> None:
         super().__init__()
         self.tokens: list[Token] = []
+        self.sums: Counter[str] = Counter()
         self._n_steps = 0
-        self._block = Static()
-        self._start = 0
-        """First token of the last block."""
+        self._lines = TokenLines()
+        self._legend = Steady(classes="legend")
 
     def compose(self) -> ComposeResult:
-        """An empty block and the sums."""
-        yield self._block
-        yield Static(classes="legend")
+        """The tokens and the sums."""
+        yield self._lines
+        yield self._legend
 
     def add(self, tokens: Iterable[Token], n_steps: int) -> None:
         """Append tokens; `n_steps` is how many steps the answer has taken in all."""
-        self.tokens += tokens
+        new = list(tokens)
+        self.tokens += new
+        self.sums.update(token.source.label for token in new)
         self._n_steps = n_steps
+        self._lines.append(new)
         if self.shown:
             self._draw()
 
+    def finish(self) -> None:
+        """Nothing will be added."""
+        self._lines.finish()
+
     def watch_shown(self, shown: bool) -> None:
         """Show or hide; tokens that came meanwhile are drawn."""
-        self.display = shown
+        self.display = self._lines.display = shown
         if shown:
             self._draw()
 
-    def sums(self) -> Counter[str]:
-        """Number of tokens by label of their source."""
-        return Counter(t.source.label for t in self.tokens)
-
     def _draw(self) -> None:
-        legend = self.query_one(".legend", Static)
-        while (cut := self._line_end()) is not None:
-            self._block.update(self._content(self._start, cut, closed=True))
-            self._start, self._block = cut, Static()
-            self.mount(self._block, before=legend)
-        self._block.update(self._content(self._start, len(self.tokens), closed=False))
-        legend.update(sums_content(self.sums(), self._n_steps))
-
-    def _line_end(self) -> int | None:
-        """Where the last block can be closed: after a token that ends a line, once it is long enough."""
-        for i in range(self._start + BLOCK_TOKENS, len(self.tokens)):
-            if self.tokens[i].text.endswith("\n"):
-                return i + 1
-        return None
-
-    def _content(self, start: int, end: int, *, closed: bool) -> Content:
-        before = self.tokens[start - 1].step if start else None
-        content = tokens_content(self.tokens[start:end], before)
-        return content.rstrip("\n") if closed else content
+        self._legend.set(sums_content(self.sums, self._n_steps))
 
 
-def tokens_content(tokens: Sequence[Token], previous_step: int | None = None) -> Content:
-    """Coloured text of tokens, a mark before each that begins a step.
+Part = tuple[str, str]
+"""A text and its style."""
+
+
+class TokenLines(Growing[list[Part]]):
+    """Coloured tokens, line by line."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.display = False
+        self._line: list[Part] = []
+        """The last line."""
+        self._step: int | None = None
+        """Step of the last token."""
+
+    def append(self, tokens: Iterable[Token]) -> None:
+        """Add tokens."""
+        settled: list[list[Part]] = []
+        for token in tokens:
+            for text, style in token_parts(token, self._step):
+                first, *more = text.split("\n")
+                self._line.append((first, style))
+                for piece in more:
+                    settled.append(self._line)
+                    self._line = [(piece, style)] if piece else []
+            self._step = token.step
+        self.grow(settled, [self._line] if self._line else [])
+
+    def draw_block(self, block: list[Part], width: int, *, settled: bool) -> list[Strip]:
+        """See `Growing`."""
+        content = Content.assemble(*block)
+        return Visual.to_strips(self, content, width, None, self.visual_style, apply_selection=False)
+
+
+def token_parts(token: Token, previous_step: int | None) -> list[Part]:
+    """Coloured text of a token, after a mark if it begins a step.
 
     Args:
-        tokens: Tokens in order.
+        token: The token.
         previous_step: Step of the token before; None at the beginning of an answer.
     """
-    parts: list[tuple[str, str]] = []
-    for token in tokens:
-        if previous_step is not None and token.step != previous_step:
-            parts.append((STEP_MARK, "$text-muted"))
-        previous_step = token.step
-        if token.text:
-            parts.append((readable(token.text).replace("\n", "↵\n"), STYLES[token.source.label]))
-    return Content.assemble(*parts)
+    parts: list[Part] = []
+    if previous_step is not None and token.step != previous_step:
+        parts.append((STEP_MARK, "$text-muted"))
+    if token.text:
+        parts.append((readable(token.text).replace("\n", "↵\n"), STYLES[token.source.label]))
+    return parts
 
 
 def sums_content(sums: Counter[str], n_steps: int) -> Content:

@@ -7,6 +7,7 @@ from textual.widgets import Static
 
 from ..text import readable
 from .answer import Answer
+from .once import SizesOnce
 
 
 class Question(Static):
@@ -39,8 +40,12 @@ class Info(Static):
     """
 
 
-class Transcript(VerticalScroll, can_focus=False):
-    """Questions, answers and notes in order."""
+class Transcript(VerticalScroll, SizesOnce, can_focus=False):
+    """Questions, answers and notes in order.
+
+    Attributes:
+        shows_tokens: Whether answers are shown token by token.
+    """
 
     DEFAULT_CSS = """
     Transcript { height: 1fr; width: 1fr; padding: 0 1; scrollbar-size-vertical: 1; }
@@ -48,7 +53,7 @@ class Transcript(VerticalScroll, can_focus=False):
 
     def __init__(self) -> None:
         super().__init__()
-        self._show_tokens = False
+        self.shows_tokens = False
         self._show_thought = False
 
     def compose(self) -> ComposeResult:
@@ -63,7 +68,7 @@ class Transcript(VerticalScroll, can_focus=False):
         """Add a question and the place for its answer."""
         answer = Answer()
         await self.mount_all([Question(Content(readable(question))), answer])
-        answer.show_tokens, answer.show_thought = self._show_tokens, self._show_thought
+        answer.show_tokens, answer.show_thought = self.shows_tokens, self._show_thought
         self.scroll_end(animate=False)
         return answer
 
@@ -72,7 +77,7 @@ class Transcript(VerticalScroll, can_focus=False):
         old, answer = self.query_children(Answer).last(), Answer()
         await self.mount(answer, after=old)
         await old.remove()
-        answer.show_tokens, answer.show_thought = self._show_tokens, self._show_thought
+        answer.show_tokens, answer.show_thought = self.shows_tokens, self._show_thought
         self.scroll_end(animate=False)
         return answer
 
@@ -107,6 +112,6 @@ class Transcript(VerticalScroll, can_focus=False):
 
     def toggle_tokens(self) -> None:
         """Change all answers between Markdown and tokens."""
-        self._show_tokens = not self._show_tokens
+        self.shows_tokens = not self.shows_tokens
         for answer in self.query_children(Answer):
-            answer.show_tokens = self._show_tokens
+            answer.show_tokens = self.shows_tokens

@@ -1,0 +1,105 @@
+"""Markdown that can grow at its end."""
+
+from typing import ClassVar
+
+from rich.console import Console
+from rich.markdown import Heading, Markdown
+from rich.segment import Segment
+from rich.text import Text
+from rich.theme import Theme
+from textual.strip import Strip
+
+from ..blocks import is_too_deep, parse, split
+from .growing import Growing
+
+MIN_WIDTH = 8
+"""Cells that a block is laid out for at least; narrower it is cut off."""
+RICH_STYLES = {
+    "prose--heading": tuple(f"markdown.h{level}" for level in range(1, 7)),
+    "prose--code": ("markdown.code", "markdown.code_block"),
+    "prose--quote": ("markdown.block_quote",),
+    "prose--marker": ("markdown.item.bullet", "markdown.item.number", "markdown.table.border", "markdown.hr"),
+    "prose--strong": ("markdown.strong", "markdown.table.header"),
+    "prose--link": ("markdown.link", "markdown.link_url"),
+}
+"""Styles of the stylesheet and what they are for in Rich's Markdown."""
+
+
+class _Heading(Heading):
+    LEVEL_ALIGN: ClassVar = {}
+
+
+class _Markdown(Markdown):
+    elements: ClassVar = {**Markdown.elements, "heading_open": _Heading}
+
+
+class Prose(Growing[str]):
+    """A Markdown text, drawn block by block."""
+
+    COMPONENT_CLASSES: ClassVar[set[str]] = set(RICH_STYLES)
+    DEFAULT_CSS = """
+    Prose {
+        padding: 0 2;
+        & > .prose--heading { color: $primary; text-style: bold; }
+        & > .prose--code { color: $accent; }
+        & > .prose--quote { color: $text-muted; text-style: italic; }
+        & > .prose--marker { color: $secondary; }
+        & > .prose--strong { text-style: bold; }
+        & > .prose--link { color: $primary; text-style: underline; }
+    }
+    """
+    GAP = 1
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._growing = ""
+        """The block that grows, and whatever of the next has begun."""
+
+    def append(self, text: str) -> None:
+        """Add to the text."""
+        self._growing += text
+        end = self._growing.rfind("\n") + 1
+        *settled, last = split(self._growing[:end])
+        self._growing = last + self._growing[end:]
+        self.grow(settled, split(self._growing))
+
+    def draw_block(self, block: str, width: int, *, settled: bool) -> list[Strip]:
+        """See `Growing`. Code gets its colours once it is complete: they are found from its beginning each time."""
+        console = self.app.console
+        by_name = ((self.get_component_rich_style(own, partial=True), names) for own, names in RICH_STYLES.items())
+        theme = Theme({name: style for style, names in by_name for name in names})
+        with console.use_theme(theme):
+            code_theme = "monokai" if self.app.current_theme.dark else "friendly"
+            return draw(block, console, max(width, MIN_WIDTH), code_theme, coloured=settled)
+
+
+def draw(block: str, console: Console, width: int, code_theme: str, *, coloured: bool = True) -> list[Strip]:
+    """Lines of a Markdown block, without empty ones around it.
+
+    Args:
+        block: The block's source.
+        console: Has the styles.
+        width: Cells of a line.
+        code_theme: Name of a Pygments style.
+        coloured: Whether code has colours.
+    """
+    tokens = parse(block)
+    if not coloured:
+        for token in tokens:
+            token.info = ""
+    if is_too_deep(tokens):
+        renderable: Text | Markdown = Text(block)
+    else:
+        renderable = _Markdown("", code_theme=code_theme, hyperlinks=False)
+        renderable.parsed = tokens
+    options = console.options.update(width=width, height=None)
+    lines = [Strip(Segment.simplify(line)) for line in console.render_lines(renderable, options, pad=False)]
+    while lines and _is_empty(lines[0]):
+        del lines[0]
+    while lines and _is_empty(lines[-1]):
+        del lines[-1]
+    return lines
+
+
+def _is_empty(line: Strip) -> bool:
+    return not line.text.strip() and all(style is None or style.bgcolor is None for _, style, _ in line)
