@@ -196,6 +196,20 @@ class TestTokens:
             shown = pilot.app.query_one(TokenLines).text.split("\n")
             assert [line.strip(f"{STEP_MARK}↵") for line in shown] == [x.strip() for x in lines]
 
+    @pytest.mark.parametrize("theme", ["textual-dark", "textual-light", "nord"])
+    async def test_marks_are_paler_than_tokens(self, theme: str):
+        app = chat(ScriptedRacer(["a", "b"]))
+        app.theme = theme
+        async with app.run_test(size=SIZE) as pilot:
+            await ready(pilot)
+            await pilot.press("f2")
+            await ask(pilot, "go")
+            styles = {part.text: part.style for part in pilot.app.query_one(TokenLines).render_line(0)}
+            colours = [styles[text].color.triplet for text in ("a", STEP_MARK)]
+            ground = styles["a"].bgcolor.triplet
+            token, mark = (sum(abs(x - y) for x, y in zip(colour, ground, strict=True)) for colour in colours)
+            assert mark < 0.8 * token
+
     async def test_a_line_that_ends_within_a_token(self):
         async with chat(ScriptedRacer(["a\n  ", "b", "\n\n c"])).run_test(size=SIZE) as pilot:
             await ready(pilot)
@@ -349,6 +363,38 @@ class TestTyping:
 
         parser = XTermParser()
         assert [e.key for e in parser.feed("\x1b\r") if isinstance(e, events.Key)] == ["ctrl+j"]
+
+    @pytest.mark.parametrize("line", ["a line of text\n", "word "])
+    async def test_a_megabyte_is_pasted_and_sent(self, line: str):
+        text = line * (1_000_000 // len(line))
+        racer = ScriptedRacer(["fine"])
+        async with chat(racer).run_test(size=SIZE) as pilot:
+            await ready(pilot)
+            prompt(pilot).post_message(events.Paste(text))
+            await wait_until(pilot, lambda: len(prompt(pilot).text) == len(text), 30)
+            await pilot.press("x")
+            await pilot.resize_terminal(60, 15)
+            await pilot.press("enter")
+            await wait_until(pilot, lambda: racer.asked, 30)
+            await wait_until(pilot, lambda: prompt(pilot).ready and "fine" in screen(pilot), 60)
+            await pilot.resize_terminal(*SIZE)
+            await wait_until(pilot, lambda: "fine" in screen(pilot), 30)
+        assert racer.asked[0][0]["content"] == f"{text}x"
+
+    async def test_the_terminal_may_change_its_size_all_the_time(self):
+        words = [f"word{i} " for i in range(400)]
+        racer = ScriptedRacer(words)
+        async with chat(racer).run_test(size=SIZE) as pilot:
+            await send(pilot, "go")
+            for width, height in ((60, 15), (20, 5), (200, 60), (1, 1), (110, 19), SIZE):
+                await pilot.resize_terminal(width, height)
+            await ready(pilot)
+            await pilot.press("f2", "f3", "f4")
+            for width, height in ((60, 15), (20, 5), (200, 60), (1, 1), (110, 19), SIZE):
+                await pilot.resize_terminal(width, height)
+            await pilot.press("f3", "f4", "f2")
+            await wait_until(pilot, lambda: "word399" in screen(pilot))
+            assert pilot.app.query_one(Answer).text == "".join(words)
 
     async def test_paste_never_sends(self):
         racer = ScriptedRacer()

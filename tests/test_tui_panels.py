@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from racer_local.tui.text import token_text  # pyright: ignore[reportMissingImports]
 from racer_local.tui.why import NOTHING_PAYS, tokens_above, tokens_back, why  # pyright: ignore[reportMissingImports]
+from racer_local.tui.widgets.panel import PanelScroll  # pyright: ignore[reportMissingImports]
 from racer_local.tui.widgets.stats import (  # pyright: ignore[reportMissingImports]
     BAR,
     FILLS,
@@ -315,7 +316,7 @@ class TestStatsPanel:
             assert region.bottom <= size[1]
             assert region.width == (48 if size[0] >= 110 else size[0])
             assert inner.region.right <= region.right - 2
-            assert app.stats_panel.query_one("VerticalScroll").max_scroll_x == 0
+            assert app.stats_panel.query_one(PanelScroll).max_scroll_x == 0
             words = [
                 word
                 for line in figures(app.stats_panel._sums, inner.size.width).plain.split("\n")
@@ -526,3 +527,20 @@ class TestTreeHead:
             app.tree_panel.toggle()
             await pilot.pause()
             assert (app.tree_panel.region.x, app.tree_panel.region.width, app.tree_panel.region.height) == (82, 48, 40)
+
+
+class Shelf(App[None]):
+    """A steady text."""
+
+    def compose(self) -> ComposeResult:
+        yield Steady()
+
+
+async def test_a_steady_text_keeps_its_room_until_it_is_asked_to_give_it_back() -> None:
+    async with Shelf().run_test(size=(20, 10)) as pilot:
+        steady = pilot.app.query_one(Steady)
+        for text, shrink, height in (("a\nb\nc", False, 3), ("a", False, 3), ("a b " * 9, False, 3), ("a", True, 1)):
+            steady.set(Content(text), shrink=shrink)
+            await pilot.pause()
+            assert steady.size.height == height
+            assert text.split("\n")[0][:9] in screen(pilot)

@@ -1,4 +1,4 @@
-"""How the source of a token looks. Each has an attribute of its own besides the colour, for screens without."""
+"""How text within a line looks."""
 
 STYLES = {
     "model": "$foreground",
@@ -7,3 +7,6 @@ STYLES = {
     "both": "$text-primary bold",
     "corpus": "$text-secondary bold underline",
 }
+"""Of a token by its source. Each has an attribute of its own besides the colour, for screens without."""
+MUTED = "$foreground-muted"
+"""Of what matters less. (`$text-muted` is white wherever it is not on a widget of its own.)"""

@@ -1,6 +1,12 @@
 """What the panels beside the conversation have in common: where they are, and that they draw only while shown."""
 
-from textual.containers import Vertical
+from textual.containers import Vertical, VerticalScroll
+
+from .once import SizesOnce
+
+
+class PanelScroll(VerticalScroll, SizesOnce, can_focus=False):
+    """The part of a panel that scrolls."""
 
 
 class Panel(Vertical):

@@ -40,6 +40,7 @@ class Prose(Growing[str]):
     DEFAULT_CSS = """
     Prose {
         padding: 0 2;
+        margin-bottom: 1;
         & > .prose--heading { color: $primary; text-style: bold; }
         & > .prose--code { color: $accent; }
         & > .prose--quote { color: $text-muted; text-style: italic; }

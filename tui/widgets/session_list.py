@@ -13,6 +13,7 @@ from textual.widgets import Input, OptionList, Static
 from textual.widgets.option_list import Option
 
 from ..sessions import Conversation
+from ..sources import MUTED
 from ..text import one_line
 
 Finder = Callable[[str], Sequence[tuple[Conversation, str]]]
@@ -62,9 +63,7 @@ class SessionList(ModalScreen[str | None]):
         options.clear_options()
         for conversation, said in self._find(self.query_one(Input).value):
             when = conversation.created[:16].replace("T", " ")
-            text = Content.assemble(
-                (when, "$text-muted"), "  ", one_line(conversation.name), "\n", (one_line(said), "dim")
-            )
+            text = Content.assemble((when, MUTED), "  ", one_line(conversation.name), "\n", (one_line(said), "dim"))
             options.add_option(Option(text, id=conversation.id))
         if options.option_count:
             options.highlighted = 0

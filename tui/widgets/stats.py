@@ -6,16 +6,15 @@ from itertools import accumulate
 
 from textual import events
 from textual.app import ComposeResult
-from textual.containers import VerticalScroll
 from textual.content import Content
 
 from racer_local.records import Step
 from racer_local.settings import MAX_BUDGET
 from racer_local.stats import GenerationStats
 
-from ..sources import STYLES
+from ..sources import MUTED, STYLES
 from ..text import one_line
-from .panel import Panel
+from .panel import Panel, PanelScroll
 from .steady import Steady
 
 FILLS = {"model": "░", "retrieval": "█", "logits": "▒", "both": "▓", "corpus": "▚"}
@@ -23,7 +22,7 @@ FILLS = {"model": "░", "retrieval": "█", "logits": "▒", "both": "▓", "co
 BAR, LEVELS = "▇", "▁▂▃▄▅▆▇█"
 MAX_ROWS = 12
 """Rows of the histogram for one number each; larger numbers share a last one."""
-MUTED, WARNING = "$text-muted", "$text-warning"
+WARNING = "$text-warning"
 SEPARATOR = " · "
 SPACED_HEIGHT = 20
 """Rows from which on there is room for empty lines."""
@@ -58,14 +57,14 @@ class StatsPanel(Panel):
     """Statistics of the answer in progress, or of the last one. Draws only while it is shown."""
 
     DEFAULT_CSS = """
-    StatsPanel > VerticalScroll { height: 1fr; scrollbar-size-vertical: 1; scrollbar-gutter: stable; }
+    StatsPanel > PanelScroll { height: 1fr; scrollbar-size-vertical: 1; scrollbar-gutter: stable; }
     """
 
     def __init__(self) -> None:
         super().__init__()
         self._sums = Sums()
         self._figures = Steady()
-        self._scroll = VerticalScroll(self._figures, can_focus=False)
+        self._scroll = PanelScroll(self._figures)
 
     def compose(self) -> ComposeResult:
         """All of it is one text that scrolls."""

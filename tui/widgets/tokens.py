@@ -12,7 +12,7 @@ from textual.visual import Visual
 
 from racer_local.records import Token
 
-from ..sources import STYLES
+from ..sources import MUTED, STYLES
 from ..text import readable
 from .growing import Growing
 from .once import SizesOnce
@@ -122,7 +122,7 @@ def token_parts(token: Token, previous_step: int | None) -> list[Part]:
     """
     parts: list[Part] = []
     if previous_step is not None and token.step != previous_step:
-        parts.append((STEP_MARK, "$text-muted"))
+        parts.append((STEP_MARK, MUTED))
     if token.text:
         parts.append((readable(token.text).replace("\n", "↵\n"), STYLES[token.source.label]))
     return parts

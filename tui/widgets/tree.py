@@ -3,14 +3,13 @@
 from collections.abc import Callable, Sequence
 
 from textual.app import ComposeResult
-from textual.containers import VerticalScroll
 from textual.content import Content
 
 from racer_local.records import ROOT, DraftTree, Source
 
 from ..sources import STYLES
 from ..text import one_line, token_text
-from .panel import Panel
+from .panel import Panel, PanelScroll
 from .steady import Steady
 
 ACCEPTED, REJECTED = "✓ ", "  "
@@ -23,7 +22,7 @@ class StepTree(Panel):
     DEFAULT_CSS = """
     StepTree {
         & > .head { color: $text-muted; height: auto; max-height: 3; }
-        & > VerticalScroll { height: 1fr; scrollbar-size-vertical: 1; }
+        & > PanelScroll { height: 1fr; scrollbar-size-vertical: 1; }
     }
     Screen.-wide StepTree > .head { max-height: 5; }
     """
@@ -40,7 +39,7 @@ class StepTree(Panel):
     def compose(self) -> ComposeResult:
         """A heading and the nodes."""
         yield Steady(classes="head")
-        with VerticalScroll(can_focus=False):
+        with PanelScroll():
             yield Steady(classes="nodes")
 
     def set_model(self, piece: Callable[[int], bytes], mode: str) -> None:
