@@ -77,6 +77,18 @@ class TestDraw:
     def test_lines_stay_lines(self):
         assert drawn("roses\nare\n\nred") == "roses\nare\nred"
 
+    @pytest.mark.parametrize("coloured", [False, True])
+    def test_code_is_whole_and_fills_its_ground(self, coloured):
+        code = 'if x:\n\n\treturn f"{x} a long line that goes on and on 日本" + ' + "y" * 40 + "  # done"
+        lines = draw(f"```python\n{code}\n```\n", console(), 30, "monokai", coloured=coloured)
+        assert {line.cell_length for line in lines} == {30}
+        assert {style.bgcolor for line in lines for _, style, _ in line if style} == {
+            lines[0]._segments[0].style.bgcolor
+        }
+        assert "".join("".join(line.text for line in lines).split()) == "".join(code.split())
+        assert [bool(line.text.strip()) for line in lines[-2:]] == [True, False]
+        assert [line.text.rstrip() for line in lines[:4]] == ["", " if x:", "", '     return f"{x} a long line']
+
     def test_a_list_keeps_its_numbers(self):
         assert [line.strip() for line in drawn("7. a\n8. b").split("\n")] == ["7 a", "8 b"]
 

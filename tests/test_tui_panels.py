@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import pytest
@@ -538,7 +539,7 @@ class Shelf(App[None]):
 
 async def test_a_steady_text_keeps_its_room_until_it_is_asked_to_give_it_back() -> None:
     async with Shelf().run_test(size=(20, 10)) as pilot:
-        steady = pilot.app.query_one(Steady)
+        steady: Any = pilot.app.query_one(Steady)
         for text, shrink, height in (("a\nb\nc", False, 3), ("a", False, 3), ("a b " * 9, False, 3), ("a", True, 1)):
             steady.set(Content(text), shrink=shrink)
             await pilot.pause()
