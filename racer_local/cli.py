@@ -158,7 +158,7 @@ def _run(args: argparse.Namespace, own: config.Config) -> int:
             system=_given(args, "system"),
             resume=_given(args, "resume"),
             options={**options, "draft": draft},
-            loading={"draft": draft, **params},
+            loading=None if record else {"draft": draft, **params},
             own=own,
         )
     return _answer(args, open_racer, prompt, options)

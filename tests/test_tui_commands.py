@@ -3,12 +3,13 @@
 import json
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from racer_local.tui import app as tui_app  # pyright: ignore[reportMissingImports]
-from racer_local.tui import commands  # pyright: ignore[reportMissingImports]
+from racer_local.tui import commands, start  # pyright: ignore[reportMissingImports]
 from racer_local.tui.archive import list_sessions  # pyright: ignore[reportMissingImports]
 from racer_local.tui.copying import code_blocks  # pyright: ignore[reportMissingImports]
 from racer_local.tui.sessions import Session, read  # pyright: ignore[reportMissingImports]
@@ -17,7 +18,7 @@ from racer_local.tui.widgets.stats import StatsPanel  # pyright: ignore[reportMi
 from racer_local.tui.widgets.tree import StepTree  # pyright: ignore[reportMissingImports]
 from textual.widgets import OptionList
 
-from racer_local import locations
+from racer_local import cli, locations
 from racer_local.errors import DecodeError, ModelError, RacerError, UsageError
 from racer_local.records import Source
 from tests.chatting import SIZE, STARTED, ask, chat, command, kept, prompt, ready, screen, send, wait_until
@@ -336,6 +337,22 @@ class TestHow:
             await ask(pilot, "you?")
             await wait_until(pilot, lambda: "from the second" in screen(pilot))
         assert [m["content"] for m in second.asked[0]] == ["hi", "a", "you?"]
+
+    async def test_a_recorded_run_is_of_one_model(self):
+        async with chat(ScriptedRacer(["a"]), open_model=None).run_test(size=SIZE) as pilot:
+            await ask(pilot, "hi")
+            await send(pilot, "/model two")
+            await wait_until(pilot, lambda: "a recorded run is of one model" in screen(pilot))
+
+    @pytest.mark.parametrize("recorded", [True, False])
+    def test_only_without_a_recording_the_model_can_be_changed(self, tmp_path, monkeypatch, recorded):
+        model = tmp_path / "m.gguf"
+        model.write_bytes(b"GGUF")
+        given: dict[str, Any] = {}
+        monkeypatch.setattr(start, "start", lambda _opener, **options: given.update(options) or 0)
+        monkeypatch.setattr(cli, "_prompt", lambda _args: None)
+        assert cli.main([str(model), *(["--record", str(tmp_path / "r.jsonl")] if recorded else [])]) == 0
+        assert (given["loading"] is None) == recorded
 
     async def test_a_model_that_cannot_be_loaded_leaves_the_one_before(self):
         racers = [ScriptedRacer(["a"]), ScriptedRacer(["b"])]

@@ -22,6 +22,7 @@ from .engine import Decoder
 from .events import Opener
 from .sessions import Session
 from .widgets.prompt import Prompt
+from .widgets.prose import prepare
 from .widgets.stats import StatsPanel
 from .widgets.status import Status, StatusLine
 from .widgets.transcript import Transcript
@@ -147,6 +148,7 @@ class ChatApp(Doing):
         await self.show_conversation()
         self.prompt.put(self.chat.session.conversation.unsent)
         self.engine.start()
+        self.run_worker(prepare, thread=True)
         self.set_interval(TICK_S, self.tick)
         self.set_interval(UNSENT_EVERY_S, self.keep_unsent)
 

@@ -26,7 +26,7 @@ def start(
     system: str | None,
     resume: str | None,
     options: dict[str, Any],
-    loading: dict[str, Any],
+    loading: dict[str, Any] | None,
     own: Config,
 ) -> int:
     """Chat until the user leaves; returns the exit code.
@@ -37,7 +37,8 @@ def start(
         system: System prompt; None leaves that of a resumed conversation.
         resume: Name of an earlier conversation, empty for the last one, None for a new one.
         options: Options of `Racer.stream_chat` for every answer.
-        loading: Options of `Racer` for other models that are loaded later.
+        loading: Options of `Racer` for other models that are loaded later; None where there can be none, since a
+            recording is of one model.
         own: The user's keys and theme.
 
     Raises:
@@ -48,16 +49,7 @@ def start(
         raise UsageError(f"[keys] knows {', '.join(sorted(app.KEY_NAMES))}, not {', '.join(wrong)}")
     session = _session(title, system, resume)
 
-    def open_model(name: str) -> Opener:
-        path = registry.find_model(name)
-
-        def load(on_progress: Callable[[float], bool]) -> "Racer":
-            from racer_local.api import Racer
-
-            return Racer(path, on_progress=on_progress, **loading)
-
-        return load
-
+    open_model = None if loading is None else _opener(loading)
     return app.run(open_racer, session=session, options=options, title=title, open_model=open_model, own=own)
 
 
@@ -83,6 +75,22 @@ def play(recording: Path, speed: float, *, own: Config) -> int:
         return app.run(
             lambda _: replayed, session=session, options=options, title=recording.name, own=own, suggest=suggest
         )
+
+
+def _opener(loading: dict[str, Any]) -> Callable[[str], Opener]:
+    """Makes a function that loads a model, by its name or path."""
+
+    def open_model(name: str) -> Opener:
+        path = registry.find_model(name)
+
+        def load(on_progress: Callable[[float], bool]) -> "Racer":
+            from racer_local.api import Racer
+
+            return Racer(path, on_progress=on_progress, **loading)
+
+        return load
+
+    return open_model
 
 
 def _session(title: str, system: str | None, resume: str | None) -> Session:

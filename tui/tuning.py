@@ -52,7 +52,7 @@ class Tuning(Receiving):
                 await self.transcript.info(f"{self.racer.model.description} on {self.racer.model.device}")
             return
         if self.open_model is None:
-            raise UsageError("the model cannot be changed here")
+            raise UsageError("a recorded run is of one model")
         opener = self.open_model(argument)
         self.racer = None
         self.prompt.ready = False

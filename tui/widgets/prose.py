@@ -2,6 +2,7 @@
 
 from typing import ClassVar
 
+from markdown_it.token import Token
 from rich.console import Console, ConsoleOptions, RenderResult
 from rich.markdown import CodeBlock, Heading, Markdown
 from rich.segment import Segment
@@ -48,7 +49,16 @@ class _Code(CodeBlock):
 
 
 class _Markdown(Markdown):
+    """Markdown that is parsed already; Rich would make a parser first, which takes as long as drawing a paragraph."""
+
     elements: ClassVar = {**Markdown.elements, "heading_open": _Heading, "fence": _Code, "code_block": _Code}
+
+    def __init__(self, tokens: list[Token], code_theme: str) -> None:  # pyright: ignore[reportMissingSuperCall]
+        self.markup, self.parsed = "", tokens
+        self.code_theme = self.inline_code_theme = code_theme
+        self.justify, self.style = None, "none"
+        self.hyperlinks = False
+        self.inline_code_lexer = None
 
 
 class Prose(Growing[str]):
@@ -92,6 +102,11 @@ class Prose(Growing[str]):
             return draw(block, console, max(width, MIN_WIDTH), code_theme, coloured=settled)
 
 
+def prepare() -> None:
+    """Load what the first block of code needs, so that it does not have to be loaded while a model answers."""
+    Syntax("", "python").highlight("x = 1\n")
+
+
 def draw(block: str, console: Console, width: int, code_theme: str, *, coloured: bool = True) -> list[Strip]:
     """Lines of a Markdown block, without empty ones around it.
 
@@ -109,8 +124,7 @@ def draw(block: str, console: Console, width: int, code_theme: str, *, coloured:
     if is_too_deep(tokens):
         renderable: Text | Markdown = Text(block)
     else:
-        renderable = _Markdown("", code_theme=code_theme, hyperlinks=False)
-        renderable.parsed = tokens
+        renderable = _Markdown(tokens, code_theme)
     options = console.options.update(width=width, height=None)
     lines = [Strip(Segment.simplify(line)) for line in console.render_lines(renderable, options, pad=False)]
     while lines and _is_empty(lines[0]):
