@@ -521,6 +521,9 @@ class TestKeys:
             await ask(pilot, "what?")
             await pilot.click(".thought")
             await wait_until(pilot, lambda: "deep" in screen(pilot))
+            await pilot.click(".thought")
+            await wait_until(pilot, lambda: "deep" not in screen(pilot))
+            await wait_until(pilot, lambda: pilot.app.query(".thought").first().size.height == 1)
 
     async def test_keys_of_the_users_own(self):
         app = chat(ScriptedRacer(["a"]))

@@ -15,6 +15,7 @@ from ..text import readable
 from ..thinking import ThoughtSplitter
 from .once import SizesOnce
 from .prose import Prose
+from .steady import Steady
 from .tokens import TokenView
 
 
@@ -59,7 +60,7 @@ class Answer(Vertical, SizesOnce):
 
     def compose(self) -> ComposeResult:
         """The thought, both views and a line for how the answer ended."""
-        yield Static(classes="thought")
+        yield Steady(classes="thought")
         yield self._prose
         yield self._tokens
         yield self._footnote
@@ -100,7 +101,7 @@ class Answer(Vertical, SizesOnce):
 
     def watch_show_thought(self) -> None:
         """Fold or unfold."""
-        self._draw_thought()
+        self._draw_thought(shrink=True)
 
     def _take(self, thought: str, said: str) -> None:
         if thought:
@@ -109,14 +110,14 @@ class Answer(Vertical, SizesOnce):
         if said:
             self._prose.append(readable(said))
 
-    def _draw_thought(self) -> None:
+    def _draw_thought(self, *, shrink: bool = False) -> None:
         thought = "".join(self._thought).strip()
         if not thought or not self.is_attached:
             return
-        line = self.query_one(".thought", Static)
+        line = self.query_one(".thought", Steady)
         line.display = True
         head = f"{'thinking' if self._splitter.thinking else 'thought'}: {len(thought.split())} words"
-        line.update(Content(f"▾ {head}\n{readable(thought)}" if self.show_thought else f"▸ {head}"))
+        line.set(Content(f"▾ {head}\n{readable(thought)}" if self.show_thought else f"▸ {head}"), shrink=shrink)
 
     def finish(self, footnote: str = "") -> None:
         """The answer is whole.

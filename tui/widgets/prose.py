@@ -41,7 +41,8 @@ class _Code(CodeBlock):
         room = max(options.max_width - 2, 1)
         code = syntax.highlight(str(self.text))
         code.rstrip()
-        for line in (Text(), *code.wrap(console, room, overflow="fold", tab_size=TAB_CELLS, no_wrap=False), Text()):
+        lines = code.wrap(console, room, justify="default", overflow="fold", tab_size=TAB_CELLS, no_wrap=False)
+        for line in (Text(), *lines, Text()):
             yield Segment(" ", ground)
             yield from line.render(console)
             yield Segment(" " * (room - line.cell_len + 1), ground)
