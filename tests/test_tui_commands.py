@@ -13,8 +13,10 @@ from racer_local.tui import commands, start  # pyright: ignore[reportMissingImpo
 from racer_local.tui.archive import list_sessions  # pyright: ignore[reportMissingImports]
 from racer_local.tui.copying import code_blocks  # pyright: ignore[reportMissingImports]
 from racer_local.tui.sessions import Session, read  # pyright: ignore[reportMissingImports]
+from racer_local.tui.widgets.prose import Prose  # pyright: ignore[reportMissingImports]
 from racer_local.tui.widgets.session_list import SessionList  # pyright: ignore[reportMissingImports]
 from racer_local.tui.widgets.stats import StatsPanel  # pyright: ignore[reportMissingImports]
+from racer_local.tui.widgets.tokens import STEP_MARK, TokenLines  # pyright: ignore[reportMissingImports]
 from racer_local.tui.widgets.tree import StepTree  # pyright: ignore[reportMissingImports]
 from textual.widgets import OptionList
 
@@ -515,6 +517,24 @@ class TestKeys:
                 await pilot.press("f3", "f4")
                 await wait_until(pilot, lambda: pilot.app.query_one(StatsPanel).display)
                 assert pilot.app.query_one(StepTree).display is both
+
+    @pytest.mark.parametrize(
+        ("keys", "shown"), [((), "one two three"), (("f2",), f"one{STEP_MARK} two{STEP_MARK} three")]
+    )
+    async def test_text_is_selected_with_the_mouse_and_copied(self, keys: tuple[str, ...], shown: str):
+        async with chat(ScriptedRacer(["one", " two", " three"])).run_test(size=SIZE) as pilot:
+            await ask(pilot, "what?")
+            await pilot.press(*keys)
+            await wait_until(pilot, lambda: shown in screen(pilot))
+            place = TokenLines if keys else Prose
+            left = 0 if keys else 2
+            await pilot.mouse_down(place, offset=(left, 0))
+            await pilot.hover(place, offset=(left + 4, 0))
+            await pilot.hover(place, offset=(left + 7, 0))
+            await pilot.mouse_up(place, offset=(left + 7, 0))
+            await pilot.press("ctrl+c")
+            assert pilot.app.clipboard == shown[:8]
+            await wait_until(pilot, lambda: "copied" in screen(pilot))
 
     async def test_a_thought_is_unfolded_by_the_mouse(self):
         async with chat(ScriptedRacer(["<think>deep</think>so"])).run_test(size=SIZE) as pilot:
