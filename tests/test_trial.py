@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -282,6 +283,7 @@ def test_ctrl_c_ends_the_waiting_and_the_child(file: Path, tmp_path: Path) -> No
     child = f"import os, time; print('begun', flush=True); open({str(pid_file)!r}, 'w').write(str(os.getpid()))"
     script = f"""
 from pathlib import Path
+from typing import Any
 import sys
 from racer_local.llama import trial
 trial._command = lambda _path, rearranged: [sys.executable, "-S", "-c", {child!r} + "; time.sleep(600)"]
@@ -299,6 +301,16 @@ except KeyboardInterrupt:
     assert (out, errors) == (b"interrupted\n", b"")
     with pytest.raises(ProcessLookupError):
         os.kill(pid, 0)
+
+
+def test_a_child_ends_even_if_an_interrupt_has_left_its_lock_locked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(trial, "GONE_WITHIN_S", 0.1)
+    child = subprocess.Popen([sys.executable, "-S", "-c", "import time; time.sleep(600)"], stdin=subprocess.PIPE)
+    lock: Any = getattr(child, "_waitpid_lock")  # noqa: B009 (a type checker does not know it)
+    lock.acquire()
+    trial._end(child)
+    lock.release()
+    assert child.wait(timeout=5) == -signal.SIGKILL
 
 
 def test_a_child_leaves_when_nobody_waits_for_it() -> None:

@@ -41,7 +41,9 @@ KEPT = 300
 LEAST_WAIT_S = 60.0
 SLOWEST_BYTES_PER_S = 20e6
 """A file on a slow disk may take this long to read; what takes longer hangs."""
-POLL_S = 0.1
+POLL_S = 0.02
+GONE_WITHIN_S = 2.0
+"""How long a child that was killed is waited for."""
 
 BEGUN, OPENED = "begun", "opened"
 """What the child says: the library works; the file was opened."""
@@ -255,17 +257,20 @@ def _run(command: list[str], limit_s: float, on_progress: Callable[[float], bool
 def _wait(child: subprocess.Popen[bytes], until: float, on_progress: Callable[[float], bool] | None) -> int | None:
     """Exit code of a child; None when the time is up."""
     while time.monotonic() < until:
-        try:
-            return child.wait(POLL_S)
-        except subprocess.TimeoutExpired:
-            if on_progress is not None and not on_progress(0.0):
-                raise Cancelled("loading was stopped") from None
+        if (code := child.poll()) is not None:
+            return code
+        if on_progress is not None and not on_progress(0.0):
+            raise Cancelled("loading was stopped")
+        time.sleep(POLL_S)
     return None
 
 
 def _end(child: subprocess.Popen[bytes]) -> None:
+    """End a child. Ctrl+C while it was looked at can leave its lock locked, and `wait` would wait for that for ever."""
     child.kill()
-    child.wait()
+    until = time.monotonic() + GONE_WITHIN_S
+    while child.poll() is None and time.monotonic() < until:
+        time.sleep(POLL_S)
     if child.stdin is not None:
         child.stdin.close()
 
