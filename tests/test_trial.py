@@ -283,9 +283,10 @@ def test_ctrl_c_ends_the_waiting_and_the_child(file: Path, tmp_path: Path) -> No
     child = f"import os, time; print('begun', flush=True); open({str(pid_file)!r}, 'w').write(str(os.getpid()))"
     script = f"""
 from pathlib import Path
-from typing import Any
+import signal
 import sys
 from racer_local.llama import trial
+signal.signal(signal.SIGINT, signal.default_int_handler)  # what is started in the background ignores it
 trial._command = lambda _path, rearranged: [sys.executable, "-S", "-c", {child!r} + "; time.sleep(600)"]
 try:
     trial.check(Path({str(file)!r}))

@@ -50,12 +50,21 @@ def test_greedy_texts_of_all_policies_agree_up_to_near_ties(racer: Racer, questi
         assert gap <= NEAR_TIE, f"{config}: the texts part at a gap of {gap}"
 
 
-def test_equal_settings_give_equal_bytes(racer: Racer) -> None:
+@pytest.mark.parametrize("draft", ["off", "racer"])
+def test_equal_settings_give_equal_bytes(racer: Racer, draft: str) -> None:
     texts = set()
     for _ in range(2):
         racer.forget()
-        texts.add(ask(racer, QUESTIONS[0])[2])
+        texts.add(ask(racer, QUESTIONS[0], draft=draft)[2])
     assert len(texts) == 1
+
+
+def test_twice_by_measured_times_agrees_up_to_near_ties(racer: Racer) -> None:
+    prompt, first, _ = ask(racer, QUESTIONS[0], draft="auto")
+    for _ in range(3):
+        racer.forget()
+        _, again, _ = ask(racer, QUESTIONS[0], draft="auto")
+        assert gap_at_first_difference(racer, prompt, first, again) <= NEAR_TIE
 
 
 def test_random_drafts_change_nothing_but_speed(racer: Racer, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -165,9 +174,10 @@ def test_end_token_is_neither_printed_nor_cached(racer: Racer) -> None:
 
 
 def test_stop_string_over_token_borders(racer: Racer) -> None:
-    _, _, text = ask(racer, QUESTIONS[0])
+    options = {"max_tokens": 96, "temperature": 0, "draft": "off"}
+    _, _, text = ask(racer, QUESTIONS[0], **options)
     stop = text[40:52]
-    done = racer.chat([{"role": "user", "content": QUESTIONS[0]}], max_tokens=96, temperature=0, stop=[stop])
+    done = racer.chat([{"role": "user", "content": QUESTIONS[0]}], **options, stop=[stop])
     assert done.finish_reason == "stop"
     assert done.text == text[: text.index(stop)]
     assert "".join(t.text for t in done.tokens) == done.text
@@ -214,11 +224,11 @@ def test_sources_add_up(racer: Racer) -> None:
 
 def test_openai_shape(racer: Racer) -> None:
     messages = [{"role": "user", "content": "Say hi."}]
-    reply = racer.create_chat_completion(messages, max_tokens=8, temperature=0)
+    reply = racer.create_chat_completion(messages, max_tokens=8, temperature=0, draft="off")
     assert reply["choices"][0]["message"]["role"] == "assistant"
     assert reply["usage"]["completion_tokens"] <= 8
     assert reply["timings"]["predicted_n"] == reply["usage"]["completion_tokens"]
-    chunks = list(racer.create_chat_completion(messages, max_tokens=8, temperature=0, stream=True))
+    chunks = list(racer.create_chat_completion(messages, max_tokens=8, temperature=0, draft="off", stream=True))
     text = "".join(c["choices"][0]["delta"].get("content", "") for c in chunks)
     assert text == reply["choices"][0]["message"]["content"]
     assert chunks[-1]["choices"][0]["finish_reason"] in ("stop", "length")
