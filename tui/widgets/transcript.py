@@ -68,15 +68,16 @@ class Transcript(VerticalScroll, SizesOnce, can_focus=False):
         """Add a question and the place for its answer."""
         answer = Answer()
         await self.mount_all([Question(Content(readable(question))), answer])
-        answer.show_tokens, answer.show_thought = self.shows_tokens, self._show_thought
-        self.scroll_end(animate=False)
-        return answer
+        return self._shown_as_others(answer)
 
     async def replace_last(self) -> Answer:
         """Put an empty answer in the place of the last one."""
         old, answer = self.query_children(Answer).last(), Answer()
         await self.mount(answer, after=old)
         await old.remove()
+        return self._shown_as_others(answer)
+
+    def _shown_as_others(self, answer: Answer) -> Answer:
         answer.show_tokens, answer.show_thought = self.shows_tokens, self._show_thought
         self.scroll_end(animate=False)
         return answer
