@@ -6,11 +6,13 @@ Names are loaded on first use, so that importing the package costs nothing.
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from racer_local.answers import Completion, Step
     from racer_local.api import Racer
+    from racer_local.draft_tree import DraftTree
     from racer_local.errors import ContextFullError, DecodeError, ModelError, RacerError, UsageError
-    from racer_local.records import Completion, DraftTree, Source, Step, Token
     from racer_local.settings import DraftConfig, ModelParams, SamplingParams
     from racer_local.stats import GenerationStats
+    from racer_local.tokens import Source, Token
 
 __all__ = [
     "Completion",
@@ -34,7 +36,9 @@ _HOME = {
     "Racer": "api",
     "GenerationStats": "stats",
     **dict.fromkeys(("ContextFullError", "DecodeError", "ModelError", "RacerError", "UsageError"), "errors"),
-    **dict.fromkeys(("Completion", "DraftTree", "Source", "Step", "Token"), "records"),
+    "DraftTree": "draft_tree",
+    **dict.fromkeys(("Source", "Token"), "tokens"),
+    **dict.fromkeys(("Completion", "Step"), "answers"),
     **dict.fromkeys(("DraftConfig", "ModelParams", "SamplingParams"), "settings"),
 }
 

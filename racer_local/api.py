@@ -8,7 +8,9 @@ from typing import Any, Literal, Self, overload
 
 import numpy as np
 
-from racer_local import history, openai, registry
+from racer_local import gguf_file, history, openai, registry
+from racer_local.answers import Completion, Step, collect
+from racer_local.detokenize import TextStream
 from racer_local.drafting.cost import StepCost
 from racer_local.drafting.drafter import Drafter, describe, make_drafter, weighs_costs
 from racer_local.drafting.memory import Memory
@@ -16,14 +18,12 @@ from racer_local.drafting.successors import RowScan
 from racer_local.errors import UsageError
 from racer_local.kernels.warmup import warm_up
 from racer_local.learned import Learned
-from racer_local.llama import amx, calibrate, library, probe, trial
+from racer_local.llama import amx, decode_timing, library, load_check, probe
 from racer_local.llama.chat import ChatFormat, Message
 from racer_local.llama.engine import CLOSED, Engine
 from racer_local.llama.model import Model
 from racer_local.llama.sampling import Sampler
-from racer_local.llama.text import TextStream
 from racer_local.loop import Loop, Parts
-from racer_local.records import Completion, Step, collect
 from racer_local.settings import (
     DraftConfig,
     ModelParams,
@@ -77,7 +77,7 @@ class Racer:
             Cancelled: `on_progress` returned False.
         """
         params: ModelParams = from_options(ModelParams, options, "model")
-        path = trial.check_file(registry.find_model(model))
+        path = gguf_file.check_file(registry.find_model(model))
         self.draft = draft_of(draft, DraftConfig())
         self._engine: Engine | None = None
         self._begun = self._cost_checked = False
@@ -85,7 +85,7 @@ class Racer:
         with ThreadPoolExecutor(1) as pool:
             kernels = pool.submit(warm_up)
             repack = amx.works(path, on_progress)
-            trial.check(path, on_progress)
+            load_check.check(path, on_progress)
             self.model = Model(path, params, on_progress, repack=repack)
             try:
                 self._engine = Engine(self.model, params)
@@ -98,7 +98,7 @@ class Racer:
         self._memories: dict[DraftConfig, Memory] = {}
         self._drafters: dict[DraftConfig, Drafter] = {}
         self._scans: dict[int, RowScan] = {}
-        self._learned = Learned(path, calibrate.machine(self.engine, params), keep=remember)
+        self._learned = Learned(path, decode_timing.machine(self.engine, params), keep=remember)
         self.drafts_wanted = True
         if weighs_costs(self.draft, self.mode):
             self.step_cost()
@@ -264,8 +264,8 @@ class Racer:
         cost = self._learned.cost
         if not self._cost_checked:
             self._cost_checked = True
-            if not (cost.is_measured and calibrate.still_holds(self.engine, cost.times(calibrate.CONTEXT))):
-                cost.set_curve(calibrate.measure(self.engine), calibrate.CONTEXT)
+            if not (cost.is_measured and decode_timing.still_holds(self.engine, cost.times(decode_timing.CONTEXT))):
+                cost.set_curve(decode_timing.measure(self.engine), decode_timing.CONTEXT)
         return cost
 
     # inside

@@ -12,15 +12,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from racer_local import config, locations, registry
+from racer_local.answer_summary import summary
 from racer_local.console import Interrupt, Progress
-from racer_local.display import neutral, summary
 from racer_local.errors import ExitCode, UsageError
 from racer_local.options import Parser, report_errors
 from racer_local.settings import MAX_BUDGET, POLICIES, DraftConfig, ModelParams, SamplingParams
+from racer_local.terminal_text import neutral
 
 if TYPE_CHECKING:
+    from racer_local.answers import Completion, Step
     from racer_local.api import Racer
-    from racer_local.records import Completion, Step
 
 FILLED_IN = (
     *("system", "max-tokens", "temp", "top-k", "top-p", "min-p", "repeat-penalty", "seed", "stop"),
@@ -264,7 +265,7 @@ def _answer(args: argparse.Namespace, open_racer: Callable[..., "Racer"], prompt
             steps = racer.stream_chat([*messages, {"role": "user", "content": prompt}], **options)
         if interrupt.asked:  # while the model was being prepared, with nobody to tell yet
             racer.cancel()
-        from racer_local.records import collect
+        from racer_local.answers import collect
 
         as_json, as_lines = _given(args, "json"), _given(args, "jsonl")
         show = _jsonl_step if as_lines else _plain_step

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from racer_local.api import Racer
-from racer_local.records import DraftTree
+from racer_local.draft_tree import DraftTree
 from racer_local.sequences import common_prefix
 
 

@@ -9,10 +9,10 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from racer_local import locations, registry
-from racer_local.drafting.acceptance import Beliefs
+from racer_local import gguf_file, locations
+from racer_local.drafting.beliefs import Beliefs
 from racer_local.drafting.cost import StepCost
-from racer_local.statefile import StateFile
+from racer_local.state_file import StateFile
 
 VERSION = 1
 
@@ -39,7 +39,7 @@ class Learned:
         self.notes: list[str] = []
         self._files: tuple[StateFile, StateFile] | None = None
         if keep:
-            of_model = registry.file_id(model)
+            of_model = gguf_file.file_id(model)
             of_machine = hashlib.sha256(json.dumps(machine, sort_keys=True).encode()).hexdigest()[:8]
             folder, stem = locations.learned_dir(), model.stem[:60]
             self._files = (

@@ -8,15 +8,17 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from racer_local.answers import Step
+from racer_local.detokenize import TextStream
+from racer_local.draft_tree import ROOT, DraftTree
 from racer_local.drafting.cost import StepCost
 from racer_local.drafting.drafter import SWITCHED_OFF, Drafter
 from racer_local.drafting.successors import RowScan
 from racer_local.errors import Cancelled, DecodeError, RacerError
 from racer_local.kernels.verify import walk_greedy
-from racer_local.llama.text import TextStream
-from racer_local.records import ROOT, DraftTree, Source, Step, Token
 from racer_local.settings import MAX_BUDGET
-from racer_local.stats import N_SOURCES, GenerationStats
+from racer_local.stats import GenerationStats
+from racer_local.tokens import N_SOURCES, Source, Token
 
 NO_NUMBERS = "the model's logits are not numbers; the file may be damaged"
 LOOK_UP_EVERY = 8

@@ -5,7 +5,7 @@ import uuid
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from racer_local.records import Completion, Step
+from racer_local.answers import Completion, Step
 from racer_local.stats import GenerationStats
 
 FINISH = {"stop": "stop", "length": "length", "context": "length", "cancelled": "stop"}

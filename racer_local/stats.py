@@ -4,11 +4,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, fields
 from typing import Any
 
-from racer_local.records import Source, Token
 from racer_local.settings import MAX_BUDGET
-
-N_SOURCES = 8
-"""Combinations of the bits of `Source`."""
+from racer_local.tokens import N_SOURCES, Source, Token
 
 
 @dataclass(slots=True)

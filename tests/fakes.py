@@ -5,10 +5,11 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from racer_local.draft_tree import ROOT, DraftTree
 from racer_local.drafting.successors import RowScan
 from racer_local.errors import ContextFullError, RacerError
-from racer_local.records import ROOT, DraftTree, Source
 from racer_local.settings import MAX_BUDGET
+from racer_local.tokens import Source
 
 Row = NDArray[np.float32]
 

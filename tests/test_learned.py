@@ -11,7 +11,7 @@ import pytest
 from racer_local import learned, locations
 from racer_local.drafting.cost import StepCost
 from racer_local.learned import Learned
-from racer_local.statefile import StateFile
+from racer_local.state_file import StateFile
 
 MACHINE = {"device": "CPU", "threads": 2}
 

@@ -10,16 +10,18 @@ from typing import Any
 import numpy as np
 import pytest
 
+from racer_local.answers import Step
+from racer_local.detokenize import TextStream
+from racer_local.draft_tree import DraftMode, DraftTree
 from racer_local.drafting.cost import MIN_PLAIN_STEPS, StepCost
 from racer_local.drafting.drafter import SWITCHED_OFF, Drafter, OffDrafter, make_drafter
 from racer_local.drafting.memory import Memory
 from racer_local.drafting.successors import RowScan
 from racer_local.errors import Cancelled, ContextFullError, DecodeError, RacerError
-from racer_local.llama.text import TextStream
 from racer_local.loop import Loop, Parts
-from racer_local.records import DraftMode, DraftTree, Source, Step, Token
 from racer_local.settings import POLICIES, DraftConfig
 from racer_local.stats import GenerationStats
+from racer_local.tokens import Source, Token
 from tests import naive
 from tests.fakes import (
     KnowingDrafter,

@@ -6,8 +6,9 @@ from collections import Counter
 
 import pytest
 
-from racer_local.records import Completion, Source, Token
+from racer_local.answers import Completion
 from racer_local.stats import GenerationStats
+from racer_local.tokens import Source, Token
 
 
 def token(source: Source, depth: int) -> Token:

@@ -15,10 +15,10 @@ from textual.widgets import Static
 from racer_local.config import Config
 from racer_local.errors import ExitCode, UsageError
 
+from .chat import Chat
 from .commands import COMMANDS, usage
-from .conversation import Chat
+from .decoder import Decoder
 from .doing import Doing
-from .engine import Decoder
 from .events import Opener
 from .sessions import Session
 from .widgets.prompt import Prompt

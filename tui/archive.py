@@ -3,10 +3,10 @@
 from pathlib import Path
 
 from racer_local import locations
-from racer_local.display import neutral
 from racer_local.errors import RacerError
+from racer_local.terminal_text import neutral, one_line
 
-from .sessions import ENDING, Conversation, one_line, read
+from .sessions import ENDING, TITLE_LENGTH, Conversation, read
 
 
 def list_sessions(folder: Path) -> list[Conversation]:
@@ -39,7 +39,7 @@ def search(folder: Path, words: str) -> list[tuple[Conversation, str]]:
         if wanted and all(word in folded for word in wanted):
             at = len(everything[: folded.index(wanted[0])])
             start = everything.rfind("\n", 0, at) + 1
-            found.append((conversation, one_line(everything[max(start, at - 30) :])))
+            found.append((conversation, one_line(everything[max(start, at - 30) :], TITLE_LENGTH)))
     return found
 
 

@@ -10,12 +10,12 @@ from textual.widget import Widget
 from racer_local import registry
 from racer_local.errors import RacerError, UsageError
 from racer_local.settings import POLICIES
+from racer_local.terminal_text import one_line
 
 from . import archive, commands
 from .carrying import Carrying
-from .conversation import SETTABLE
+from .chat import SETTABLE
 from .sessions import Conversation, Session
-from .text import one_line
 from .widgets.prompt import Prompt
 from .widgets.session_list import SessionList
 

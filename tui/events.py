@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from racer_local.records import Step
+from racer_local.answers import Step
 from racer_local.stats import GenerationStats
 
 Message = Mapping[str, str]

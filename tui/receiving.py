@@ -6,15 +6,15 @@ from typing import TYPE_CHECKING
 
 from textual.app import App
 
-from racer_local.records import Step
+from racer_local.answers import Step
+from racer_local.terminal_text import one_line
 
-from .conversation import Chat
-from .engine import Decoder
+from .chat import Chat
+from .decoder import Decoder
+from .draft_reason import draft_reason
+from .draw_throttle import CALM_SHARE, PANELS_SHARE, DrawThrottle
 from .events import Answerer, Ask, Began, Compared, Event, Failed, Loaded, LoadFailed, NotChanged
-from .pace import CALM_SHARE, PANELS_SHARE, Pace
-from .text import one_line
 from .thinking import opens_thought
-from .why import why
 from .widgets.answer import Answer
 from .widgets.prompt import Prompt
 from .widgets.stats import StatsPanel
@@ -70,7 +70,7 @@ class Receiving(App[None]):
         self._tokens_read: list[int] = []
         """Tokens of the prompt in progress and of what has been answered to it."""
         self._undrawn: list[Step] = []
-        self._pace = Pace()
+        self._pace = DrawThrottle()
         self._draft_note: tuple[str, bool] = ("", False)
         """Why drafting is as it is, and whether that limits it; a step's own note goes before."""
         self._leave_next = False
@@ -176,7 +176,7 @@ class Receiving(App[None]):
 
         def reason() -> str:
             piece = self.racer.model.piece if self.racer is not None else bytes
-            return why(context[:at], step.tree, step.path, piece)
+            return draft_reason(context[:at], step.tree, step.path, piece)
 
         self.tree_panel.show(step.tree, step.path, step.stats.steps, reason)
 

@@ -35,9 +35,11 @@ from typing import Any, Self, TextIO
 
 import numpy as np
 
+from racer_local.answers import Step
+from racer_local.draft_tree import ROOT, DraftTree
 from racer_local.errors import RacerError, UsageError
-from racer_local.records import ROOT, DraftTree, Step
-from racer_local.stats import N_SOURCES, GenerationStats
+from racer_local.stats import GenerationStats
+from racer_local.tokens import N_SOURCES
 
 from .events import Answerer, Context, LoadedModel, Message
 

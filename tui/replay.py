@@ -9,11 +9,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from racer_local.answers import Step
+from racer_local.draft_tree import DraftTree
 from racer_local.errors import RacerError, UsageError
-from racer_local.records import DraftTree, Source, Step, Token
-from racer_local.stats import N_SOURCES, GenerationStats
+from racer_local.stats import GenerationStats
+from racer_local.tokens import N_SOURCES, Source, Token
 
-from .engine import Decoder
+from .decoder import Decoder
 from .events import Event, Message
 from .recording import FAULTS, KIND, VERSION, index_of, stats_of, text_of, tree_of, whole_of
 

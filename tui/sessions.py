@@ -29,6 +29,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from racer_local.errors import RacerError
+from racer_local.terminal_text import one_line
 
 VERSION = 1
 ENDING = ".jsonl"
@@ -84,7 +85,7 @@ class Conversation:
     @property
     def name(self) -> str:
         """Title, or the beginning of the first message."""
-        return self.title or (one_line(self.turns[0].user) if self.turns else "empty")
+        return self.title or (one_line(self.turns[0].user, TITLE_LENGTH) if self.turns else "empty")
 
     def take(self, line: dict[str, Any]) -> None:
         """Take in one line of the file; unknown types are for newer programs and are passed over."""
@@ -178,7 +179,7 @@ class Session:
 
     def rename(self, title: str) -> None:
         """Give it a title."""
-        self._write({"type": "title", "title": one_line(title)})
+        self._write({"type": "title", "title": one_line(title, TITLE_LENGTH)})
 
     def set_system(self, text: str) -> None:
         """Change the system prompt."""
@@ -265,12 +266,6 @@ def read(path: Path) -> Conversation:
         raise RacerError(f"cannot read {path}: {error.strerror}") from error
     conversation.id = path.name.removesuffix(ENDING)
     return conversation
-
-
-def one_line(text: str) -> str:
-    """The beginning of a text on one line."""
-    line = " ".join(text[: 4 * TITLE_LENGTH].split())
-    return line if len(line) <= TITLE_LENGTH else line[: TITLE_LENGTH - 1] + "…"
 
 
 def _slug(text: str) -> str:

@@ -20,13 +20,14 @@ from typing import Any
 from textual import events
 from textual.screen import Screen
 
+from racer_local.answers import Step
 from racer_local.api import Racer
 from racer_local.errors import RacerError
-from racer_local.records import Step, Token
 from racer_local.settings import SamplingParams
+from racer_local.tokens import Token
 
 from .app import ChatApp
-from .engine import Decoder
+from .decoder import Decoder
 from .sessions import Session
 
 PLAIN, CALM, PANELS = "no interface", "default view", "all panels"

@@ -2,16 +2,16 @@
 
 from collections.abc import Callable, Sequence
 
+from racer_local.answers import Completion, collect
 from racer_local.api import Racer
 from racer_local.bench.questions import Question
+from racer_local.detokenize import TextStream
 from racer_local.drafting.cost import StepCost
 from racer_local.drafting.drafter import Drafter, make_drafter, weighs_costs
 from racer_local.drafting.memory import Memory
 from racer_local.drafting.successors import RowScan
-from racer_local.llama import calibrate
-from racer_local.llama.text import TextStream
+from racer_local.llama import decode_timing
 from racer_local.loop import Loop, Parts
-from racer_local.records import Completion, collect
 from racer_local.settings import DraftConfig
 
 
@@ -36,7 +36,7 @@ def fresh_cost(racer: Racer, config: DraftConfig) -> StepCost:
     """What decodes cost, nothing learned yet: measured now for the policy that weighs it."""
     cost = StepCost()
     if weighs_costs(config, racer.mode):
-        cost.set_curve(calibrate.measure(racer.engine), calibrate.CONTEXT)
+        cost.set_curve(decode_timing.measure(racer.engine), decode_timing.CONTEXT)
     return cost
 
 

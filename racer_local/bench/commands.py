@@ -7,7 +7,7 @@ from dataclasses import asdict
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from racer_local import registry
+from racer_local import gguf_file, registry
 from racer_local.bench import machine, questions, report
 from racer_local.bench.output import Progress, interruptible, whole_numbers, write_json
 from racer_local.bench.rows import OFF, Row
@@ -55,7 +55,7 @@ def run(args: argparse.Namespace, command: str) -> int:
 def cost(args: argparse.Namespace, command: str) -> int:
     """Time of a decode of n tokens."""
     from racer_local.bench import cost as costs
-    from racer_local.llama import amx, trial
+    from racer_local.llama import amx, load_check
     from racer_local.llama.engine import Engine
     from racer_local.llama.model import Model
     from racer_local.settings import MAX_BUDGET, ModelParams
@@ -64,13 +64,13 @@ def cost(args: argparse.Namespace, command: str) -> int:
     sizes = whole_numbers(args.sizes, "--sizes") or costs.default_sizes()
     if sizes[0] != 1 or sizes[-1] > MAX_BUDGET:
         raise UsageError(f"--sizes must begin with 1 and end at {MAX_BUDGET} or before")
-    path = trial.check_file(registry.find_model(args.model))
+    path = gguf_file.check_file(registry.find_model(args.model))
     n_ctx = args.n_ctx or max(contexts) + MAX_BUDGET
     if n_ctx < max(contexts) + sizes[-1]:
         raise UsageError(f"a context of {n_ctx} cannot hold {max(contexts)} tokens and {sizes[-1]} more; raise -c")
     show = Progress("measuring")
     repack = amx.works(path)
-    trial.check(path)
+    load_check.check(path)
     curves = []
 
     def measure() -> None:
@@ -91,7 +91,7 @@ def cost(args: argparse.Namespace, command: str) -> int:
         "command": command,
         "machine": machine.describe(),
         "model": path.name,
-        "model_hash": registry.file_id(path),
+        "model_hash": gguf_file.file_id(path),
     }
     print(_heading(facts, done.complete))
     if curves:
@@ -262,7 +262,7 @@ def _facts(command: str, racer: "Racer") -> dict[str, Any]:
         "command": command,
         "machine": machine.describe(),
         "model": racer.model.path.name,
-        "model_hash": registry.file_id(racer.model.path),
+        "model_hash": gguf_file.file_id(racer.model.path),
         "n_ctx": racer.engine.n_ctx,
         "n_threads": racer.engine.n_threads,
         "flash_attn": racer.engine.flash_attn,

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from racer_local.llama.calibrate import time_decode
+from racer_local.draft_tree import DraftTree
+from racer_local.llama.decode_timing import time_decode
 from racer_local.llama.engine import Engine
 from racer_local.llama.model import Model
-from racer_local.records import DraftTree
 from racer_local.settings import MAX_BUDGET
 
 REPEATS = 5

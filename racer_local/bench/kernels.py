@@ -12,15 +12,15 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from racer_local.drafting.acceptance import Beliefs
+from racer_local.draft_tree import DraftTree
 from racer_local.drafting.automaton import Automaton
+from racer_local.drafting.beliefs import Beliefs
 from racer_local.drafting.successors import RowScan, Successors
 from racer_local.kernels import draft as kernels
 from racer_local.kernels import gain
-from racer_local.kernels.candidates import CANDIDATE_WIDTH, Known
+from racer_local.kernels.candidates import CANDIDATE_WIDTH, DraftSources
 from racer_local.kernels.verify import walk_greedy
 from racer_local.llama.batch import Batch
-from racer_local.records import DraftTree
 from racer_local.settings import MAX_BUDGET, DraftConfig
 
 SIZES = (8, 16, 64)
@@ -137,7 +137,7 @@ def _propose(automaton: Automaton, successors: Successors, fresh: NDArray[np.int
 def _propose_gain(automaton: Automaton, successors: Successors, fresh: NDArray[np.int32], size: int) -> Timing:
     """Policy `auto`, on a machine where further nodes cost nothing up to the size: the most work that it can have."""
     beliefs = Beliefs()
-    known = Known(automaton.nodes, automaton.buckets, automaton.active, successors.ids, successors.gaps)
+    known = DraftSources(automaton.nodes, automaton.buckets, automaton.active, successors.ids, successors.gaps)
     room = gain.Room(
         np.zeros((kernels.DRAFT_HEIGHT, MAX_BUDGET + 1), np.int32),
         np.zeros(MAX_BUDGET, np.float32),
@@ -145,7 +145,7 @@ def _propose_gain(automaton: Automaton, successors: Successors, fresh: NDArray[n
         np.zeros((kernels.HEAP_SIZE, CANDIDATE_WIDTH), np.int32),
     )
     cost = np.ones(MAX_BUDGET + 1, np.float32)
-    wish = gain.Wish(2, size - 1, False, False, 1.0, np.float32(1))
+    wish = gain.DraftLimits(2, size - 1, False, False, 1.0, np.float32(1))
     calls = []
     for i in range(REPEATS):
         automaton.seek(fresh[: 20 + i])

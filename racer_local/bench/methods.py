@@ -11,12 +11,12 @@ from racer_local.drafting.cost import StepCost
 from racer_local.drafting.drafter import Drafter
 from racer_local.drafting.successors import RowScan
 from racer_local.errors import UsageError
-from racer_local.llama.bare import BareLoop
+from racer_local.llama.baseline import Baseline
 from racer_local.settings import POLICIES, DraftConfig
 
 BARE = "bare"
 BOUND = "bound"
-"""Known truth, to be replayed only: what `auto` would reach if it knew which candidates are right."""
+"""DraftSources truth, to be replayed only: what `auto` would reach if it knew which candidates are right."""
 
 
 class Method:
@@ -31,7 +31,7 @@ class Method:
         self.label = label
         self.config = config
         self._drafter: Drafter | None = None
-        self._bare: BareLoop | None = None
+        self._bare: Baseline | None = None
         self._cost = StepCost()
 
     def forget(self) -> None:
@@ -67,7 +67,7 @@ class Method:
 
     def _answer_bare(self, racer: Racer, prompt: Sequence[int], max_tokens: int) -> Answer:
         if self._bare is None:
-            self._bare = BareLoop(racer.model, racer.engine)
+            self._bare = Baseline(racer.model, racer.engine)
         tokens, steps, prompt_s, seconds = self._bare.answer(prompt, max_tokens)
         text = b"".join(map(racer.model.piece, tokens)).decode("utf-8", "replace")
         return Answer(tuple(tokens), text, seconds, prompt_s, steps, 0, 0, 0.0)

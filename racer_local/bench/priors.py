@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from racer_local.bench.curves import Curve
 from racer_local.bench.replay import replay
 from racer_local.bench.trace import Trace
-from racer_local.drafting.acceptance import Beliefs, flat_prior, layout, prior_from
+from racer_local.drafting.beliefs import Beliefs, flat_prior, layout, prior_from
 from racer_local.kernels import candidates, gain
 from racer_local.settings import DraftConfig
 

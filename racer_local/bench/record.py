@@ -10,10 +10,10 @@ from racer_local.api import Racer
 from racer_local.bench.asking import answer_greedily, converse, fresh_cost, fresh_drafter
 from racer_local.bench.questions import Question
 from racer_local.bench.trace import TOP, RecordedAnswer, Row, Trace
+from racer_local.draft_tree import DraftTree
 from racer_local.drafting.cost import StepCost
 from racer_local.drafting.drafter import Drafter
 from racer_local.drafting.successors import RowScan
-from racer_local.records import DraftTree
 from racer_local.sequences import common_prefix
 from racer_local.settings import DraftConfig
 

@@ -16,14 +16,14 @@ from racer_local.bench.curves import Curve
 from racer_local.bench.methods import BOUND
 from racer_local.bench.rows import Answer, Row
 from racer_local.bench.trace import RecordedAnswer, Trace
-from racer_local.drafting.acceptance import Beliefs
+from racer_local.draft_tree import DraftMode, DraftTree
+from racer_local.drafting.beliefs import Beliefs
 from racer_local.drafting.cost import StepCost
 from racer_local.drafting.drafter import Drafter, make_drafter
 from racer_local.drafting.memory import Memory
 from racer_local.drafting.successors import RowScan
 from racer_local.errors import RacerError
 from racer_local.kernels.verify import walk_greedy
-from racer_local.records import DraftMode, DraftTree
 from racer_local.settings import MAX_BUDGET, DraftConfig
 
 TREE = DraftMode("tree", "replayed")

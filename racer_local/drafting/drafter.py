@@ -9,15 +9,16 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from racer_local.drafting.acceptance import Beliefs
+from racer_local.draft_tree import DraftMode, DraftTree
+from racer_local.drafting.beliefs import Beliefs
 from racer_local.drafting.cost import StepCost
 from racer_local.drafting.expected_gain import GainDrafter
 from racer_local.drafting.lookup import NgramIndex
 from racer_local.drafting.memory import Memory
 from racer_local.drafting.successors import RowScan
 from racer_local.kernels import draft as kernels
-from racer_local.records import DraftMode, DraftTree, Source
 from racer_local.settings import MAX_BUDGET, DraftConfig
+from racer_local.tokens import Source
 
 SWITCHED_OFF = "drafting is switched off"
 

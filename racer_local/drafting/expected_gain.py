@@ -4,14 +4,14 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from racer_local.drafting.acceptance import Beliefs, Trust
+from racer_local.draft_tree import DraftTree
+from racer_local.drafting.beliefs import Beliefs, Trust
 from racer_local.drafting.cost import StepCost
-from racer_local.drafting.guard import Guard
 from racer_local.drafting.memory import Memory
 from racer_local.drafting.successors import RowScan
+from racer_local.drafting.throttle import Throttle
 from racer_local.kernels import candidates, gain
 from racer_local.kernels import draft as kernels
-from racer_local.records import DraftTree
 from racer_local.settings import MAX_BUDGET, DraftConfig
 
 TRIAL_NODES = 3
@@ -31,7 +31,7 @@ class GainDrafter:
         self._cost = cost
         self._beliefs = beliefs
         self._trust = Trust()
-        self._guard = Guard()
+        self._guard = Throttle()
         self._chain = config.chain
         self._min_match = config.min_match
         self._most = config.most_nodes
@@ -65,7 +65,7 @@ class GainDrafter:
             limit = min(limit, TRIAL_NODES)
         self._given = self._trust.factor
         times = cost.times(n_past)
-        wish = gain.Wish(self._min_match, limit, self._chain, trial, self._given, self._temperature)
+        wish = gain.DraftLimits(self._min_match, limit, self._chain, trial, self._given, self._temperature)
         beliefs = self._beliefs
         n = gain.propose_gain(self._memory.known, context[-1], beliefs.counts, beliefs.prior, times, wish, self._room)
         tree = DraftTree.of(self._room.draft, n, self._room.p)

@@ -4,10 +4,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from racer_local.draft_tree import DraftTree
 from racer_local.drafting.automaton import Automaton
 from racer_local.drafting.successors import RowScan, Successors
-from racer_local.kernels.candidates import Known
-from racer_local.records import DraftTree
+from racer_local.kernels.candidates import DraftSources
 from racer_local.sequences import common_prefix
 from racer_local.settings import MAX_BUDGET, DraftConfig
 
@@ -27,7 +27,7 @@ class Memory:
         self.successors = Successors(n_vocab, config.breadth)
         self.context: list[int] = []
         a, s = self.automaton, self.successors
-        self.known = Known(a.nodes, a.buckets, a.active, s.ids, s.gaps)
+        self.known = DraftSources(a.nodes, a.buckets, a.active, s.ids, s.gaps)
         self._tokens = np.zeros(MAX_BUDGET, np.int32)
         self._rows = np.zeros(MAX_BUDGET, np.int32)
 

@@ -9,8 +9,8 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
+from racer_local.kernels.automaton import CHILD, COUNT, DEPTH, LINK, NEXT, TOKEN, find_child
 from racer_local.kernels.draft import LOGITS_BIT, RETRIEVAL_BIT
-from racer_local.kernels.trie import CHILD, COUNT, DEPTH, LINK, NEXT, TOKEN, find_child
 
 C_TOKEN, C_SOURCE, C_MATCH, C_NODE, C_BUCKET, C_PARENT = range(6)
 """Columns of a candidate row int32[CANDIDATE_WIDTH]. C_NODE is its trie node, 0 for none."""
@@ -31,7 +31,7 @@ N_BUCKETS = N_RETRIEVED + N_LOGITS + N_BOTH
 """Buckets: retrieved only, logits only, both."""
 
 
-class Known(NamedTuple):
+class DraftSources(NamedTuple):
     """What drafting draws on.
 
     Attributes:

@@ -8,8 +8,8 @@ it: a large budget keeps a share for the logits tree, since a long context has r
 import numpy as np
 from numba import njit
 
+from racer_local.kernels.automaton import CHILD, COUNT, DEPTH, LINK, NEXT, TOKEN
 from racer_local.kernels.heap import heap_pop, heap_push
-from racer_local.kernels.trie import CHILD, COUNT, DEPTH, LINK, NEXT, TOKEN
 
 D_TOKEN, D_PARENT, D_DEPTH, D_SOURCE, D_MATCH, D_CHILD, D_SIBLING, Q_NODE, Q_BREADTH = range(9)
 """Rows of a draft array int32[DRAFT_HEIGHT, MAX_BUDGET + 1]. Node i is column i; the last column is the root's.

@@ -38,7 +38,7 @@ TRUSTED, BELIEVED = range(2)
 """Cells of a trust array float64[2]: of the nodes that could have been right, how many were and how many should be."""
 
 
-class Wish(NamedTuple):
+class DraftLimits(NamedTuple):
     """What a draft should be.
 
     Attributes:

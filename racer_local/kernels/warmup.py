@@ -2,27 +2,27 @@
 
 import numpy as np
 
-from racer_local.kernels import batch, candidates, draft, gain, sampling, successors, trie, verify
+from racer_local.kernels import automaton, batch, candidates, draft, gain, sampling, successors, verify
 
 
 def warm_up() -> None:
     """Compile all kernels, or load them from the cache. Takes seconds the first time and tenths of one later."""
     i32 = np.int32
-    nodes, buckets = np.zeros((64, trie.NODE_WIDTH), i32), np.zeros(64, i32)
-    state, active = np.zeros(trie.STATE_WIDTH, i32), np.zeros((4, 4), i32)
-    state[trie.USED] = 1
+    nodes, buckets = np.zeros((64, automaton.NODE_WIDTH), i32), np.zeros(64, i32)
+    state, active = np.zeros(automaton.STATE_WIDTH, i32), np.zeros((4, 4), i32)
+    state[automaton.USED] = 1
     tokens = np.array([1, 2, 1, 2], i32)
-    trie.observe(nodes, buckets, state, active, tokens)
-    trie.seek(nodes, buckets, state, active, tokens)
+    automaton.observe(nodes, buckets, state, active, tokens)
+    automaton.seek(nodes, buckets, state, active, tokens)
     table_ids, table_gaps = np.full((8, 2), -1, i32), np.zeros((8, 2), np.float32)
     options = np.array([3, 1, 2, 1, 1], i32)
     tree = np.zeros((draft.DRAFT_HEIGHT, 8), i32)
     heap, entries = np.zeros(64, np.int64), np.zeros((64, draft.ENTRY_WIDTH), i32)
     draft.propose_tree(nodes, active, table_ids, 2, options, tree, heap, entries)
     counts, prior = np.zeros((candidates.N_BUCKETS, 2), np.float32), np.zeros(candidates.N_BUCKETS, np.float32)
-    known = candidates.Known(nodes, buckets, active, table_ids, table_gaps)
+    known = candidates.DraftSources(nodes, buckets, active, table_ids, table_gaps)
     p, drafts = np.ones(8, np.float32), np.zeros((64, candidates.CANDIDATE_WIDTH), i32)
-    wish = gain.Wish(2, 3, False, False, 1.0, np.float32(1))
+    wish = gain.DraftLimits(2, 3, False, False, 1.0, np.float32(1))
     gain.propose_gain(known, 2, counts, prior, np.ones(8, np.float32), wish, gain.Room(tree, p, heap, drafts))
     scratch = np.zeros((candidates.MAX_CANDIDATES, candidates.CANDIDATE_WIDTH), i32)
     gain.learn_beliefs(known, 2, tokens, 2, np.float32(1), counts, scratch)

@@ -6,8 +6,8 @@ import llama_cpp
 import numpy as np
 from numpy.typing import NDArray
 
+from racer_local.draft_tree import DraftTree
 from racer_local.kernels.batch import fill_tree
-from racer_local.records import DraftTree
 
 
 class Batch:

@@ -22,12 +22,12 @@ import llama_cpp
 import numpy as np
 from numpy.typing import NDArray
 
+from racer_local.draft_tree import DraftMode, DraftTree
 from racer_local.errors import Cancelled, ContextFullError, DecodeError, ModelError, UsageError
 from racer_local.kernels.batch import abort_requested
 from racer_local.llama import library
 from racer_local.llama.batch import Batch
 from racer_local.llama.model import Model
-from racer_local.records import DraftMode, DraftTree
 from racer_local.sequences import common_prefix
 from racer_local.settings import DEFAULT_N_CTX, MAX_BUDGET, MIN_N_CTX, ModelParams, default_threads
 

@@ -12,9 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from racer_local.errors import Cancelled, ModelError, UsageError
+from racer_local.gguf_file import check_file
 from racer_local.llama import devices, library
-from racer_local.llama.trial import check_file, one_line, shown
 from racer_local.settings import ModelParams
+from racer_local.terminal_text import ONE_LINE_LIMIT, one_line, path_text
 
 DAMAGE_MARKS = ("not within the file bounds", "gguf_init", "corrupted", "failed to read", "unexpectedly reached end")
 """Words of llama.cpp's log that mean the file itself is broken."""
@@ -265,9 +266,9 @@ def _explain_load_failure(path: Path) -> str:
     """One line from the library's log: what is wrong with the file and what to do."""
     said = library.logged_errors()
     marked = [line.split("error loading model: ", 1)[1] for line in said if "error loading model: " in line]
-    detail = one_line((marked or said or ["llama.cpp gave no reason"])[0])
+    detail = one_line((marked or said or ["llama.cpp gave no reason"])[0], ONE_LINE_LIMIT)
     text = " ".join(said)
-    name = shown(path)
+    name = path_text(path)
     if "not found" in detail and "tensor" in detail:
         return f"{name} lacks weights for text generation, perhaps it is only a vocabulary ({detail})"
     if "GGUFv1 is no longer supported" in text:
@@ -282,7 +283,7 @@ def _explain_load_failure(path: Path) -> str:
     if any(mark in detail for mark in MIXED_MARKS):
         return f"the parts of {name} do not belong together; download them again ({detail})"
     if any(mark in text for mark in DAMAGE_MARKS):
-        detail = one_line(next((line for line in said if line.startswith("gguf_init")), detail))
+        detail = one_line(next((line for line in said if line.startswith("gguf_init")), detail), ONE_LINE_LIMIT)
         return f"{name} is truncated or damaged; download it again ({detail})"
     return (
         f"cannot load {name}: it is damaged, or of a kind that llama.cpp {library.version()} does not know ({detail})"

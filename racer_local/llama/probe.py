@@ -3,9 +3,9 @@
 import numpy as np
 from numpy.typing import NDArray
 
+from racer_local.draft_tree import DraftMode, DraftTree
 from racer_local.errors import DecodeError
 from racer_local.llama.engine import Engine
-from racer_local.records import DraftMode, DraftTree
 
 TOLERANCE = 0.1
 """Largest difference between a drafted and a plain row, as a share of the row's spread, that rounding explains."""

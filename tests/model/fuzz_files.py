@@ -40,9 +40,11 @@ from typing import IO
 
 import gguf
 
+from racer_local import gguf_file
 from racer_local.errors import ModelError, RacerError
 from racer_local.kernels.warmup import warm_up
-from racer_local.llama import amx, library, trial
+from racer_local.llama import amx, library, load_check, load_check_child
+from racer_local.terminal_text import one_line
 from tests.tiny import write_llama
 
 LIMIT_S = 10.0
@@ -485,7 +487,7 @@ class Opener:
             [sys.executable, "-m", "tests.model.fuzz_files", "--serve"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            env={**os.environ, **trial.CHILD_ENVIRONMENT},
+            env={**os.environ, **load_check.CHILD_ENVIRONMENT},
             cwd=Path(__file__).parents[2],
         )
 
@@ -553,7 +555,7 @@ def _judge(said: str, log: str, status: int | None) -> Outcome:
     found = re.search(r"[^/\s]+:\d+: .+", log) or re.search(r"what\(\):\s*.+", log)
     how = "hangs" if status is None else "dies"
     reason = found[0] if found else f"status {status}"
-    return Outcome(f"trial {how}" if stage == "trial" else f"FAULT {how}", trial.one_line(reason))
+    return Outcome(f"trial {how}" if stage == "trial" else f"FAULT {how}", one_line(reason))
 
 
 def _open_and_leave(path: str, stage: IO[bytes], errors: IO[bytes]) -> None:
@@ -570,9 +572,9 @@ def _open_and_leave(path: str, stage: IO[bytes], errors: IO[bytes]) -> None:
         stage.flush()
 
     try:
-        trial.check_file(Path(path))
+        gguf_file.check_file(Path(path))
         say("trial:")
-        amx.open_here(path)
+        load_check_child.open_here(path)
         say("product:")
         say(f"answers:{_use(path)}")
     except RacerError as error:
@@ -588,7 +590,7 @@ def _use(path: str) -> str:
     """Load a file as the program does, but without the trial, and have it answer."""
     from racer_local.api import Racer
 
-    setattr(trial, "check", lambda *_args, **_options: None)  # noqa: B010
+    setattr(load_check, "check", lambda *_args, **_options: None)  # noqa: B010
     setattr(amx, "works", lambda *_args: False)  # noqa: B010
     with Racer(path, remember=False, n_threads=1) as racer:
         text = racer.generate("the in an", max_tokens=6).text
@@ -658,7 +660,7 @@ def check_with_the_real_trial(paths: list[Path]) -> list[str]:
     wrong = []
     for path in paths:
         try:
-            trial.check(trial.check_file(path))
+            load_check.check(gguf_file.check_file(path))
             wrong.append(f"{path.name}: passed the real trial")
         except ModelError as error:
             if not str(error).isprintable():

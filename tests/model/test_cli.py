@@ -250,7 +250,7 @@ def test_reader_that_leaves_is_no_error_message(demo_path: Path) -> None:
 
 def test_control_characters_reach_no_terminal(demo_path: Path) -> None:
     """A prompt completed by the model itself may hold escape sequences; on a terminal they are made visible."""
-    from racer_local.display import neutral
+    from racer_local.terminal_text import neutral
 
     assert neutral("a\x1b[31mb\x07\x9b\u202ec\n\t") == "a␛[31mb␇\ufffd\ufffdc\n\t"
     master, slave = pty.openpty()

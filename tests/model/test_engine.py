@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from racer_local.draft_tree import DraftMode, DraftTree
 from racer_local.errors import Cancelled, ContextFullError, ModelError
 from racer_local.llama.engine import Engine
 from racer_local.llama.model import Model
 from racer_local.llama.probe import find_mode
-from racer_local.records import DraftMode, DraftTree
 from racer_local.settings import ModelParams
 
 pytestmark = pytest.mark.model

@@ -11,9 +11,10 @@ import gguf
 import numpy as np
 import pytest
 
+from racer_local import gguf_file
 from racer_local.api import Racer
 from racer_local.errors import Cancelled, ExitCode, ModelError, UsageError
-from racer_local.llama import trial
+from racer_local.llama import load_check
 from racer_local.llama.chat import NO_TEMPLATE
 from racer_local.llama.model import Model
 from racer_local.settings import ModelParams
@@ -104,13 +105,13 @@ def test_a_file_that_ends_llama_cpp_ends_no_program(tiny: Path, tmp_path: Path) 
 def test_racer_tries_a_new_file_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also where nothing is known yet of AMX."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    real, commands = trial._run, []
+    real, commands = load_check._run, []
 
     def run(command: list[str], *rest: object) -> object:
         commands.append(command)
         return real(command, *rest)  # pyright: ignore[reportArgumentType]
 
-    monkeypatch.setattr(trial, "_run", run)
+    monkeypatch.setattr(load_check, "_run", run)
     for seed in (1, 2):
         path = write_llama(tmp_path / "m.gguf", seed=seed)
         for _ in range(2):
@@ -264,8 +265,8 @@ def answer(path: Path) -> str:
 @pytest.mark.parametrize("named", [0, 1, 2])
 def test_a_split_model_is_loaded_by_any_part(tiny: Path, tmp_path: Path, named: int) -> None:
     paths = split(tiny, tmp_path, name="日本 x")
-    assert trial.split_parts(paths[named]) == paths
-    assert trial.check_file(paths[named]) == paths[0]
+    assert gguf_file.split_parts(paths[named]) == paths
+    assert gguf_file.check_file(paths[named]) == paths[0]
     assert answer(paths[named]) == answer(tiny)
     model = Model(paths[named], ModelParams(), repack=False)
     assert model.path == paths[0]
@@ -282,7 +283,7 @@ def test_a_split_model_written_by_the_gguf_package(tmp_path: Path) -> None:
     writer.close()
     paths = sorted(tmp_path.glob("g-*.gguf"))
     assert [p.name for p in paths] == ["g-00001-of-00002.gguf", "g-00002-of-00002.gguf"]
-    assert trial.split_parts(paths[1]) == paths
+    assert gguf_file.split_parts(paths[1]) == paths
     paths[0].unlink()
     assert paths[0].name in failure(paths[1])
 
@@ -349,7 +350,7 @@ def test_a_part_under_another_name(tiny: Path, tmp_path: Path) -> None:
 def test_a_whole_model_that_is_only_named_like_a_part(tiny: Path, tmp_path: Path, name: str) -> None:
     path = tmp_path / name
     path.write_bytes(tiny.read_bytes())
-    assert trial.check_file(path) == path
+    assert gguf_file.check_file(path) == path
     assert answer(path) == answer(tiny)
 
 

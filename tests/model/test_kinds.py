@@ -16,11 +16,12 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from racer_local.answers import Step
 from racer_local.api import Racer
+from racer_local.draft_tree import DraftTree
 from racer_local.errors import RacerError
 from racer_local.llama import library
 from racer_local.llama.engine import Engine
-from racer_local.records import DraftTree, Step
 from racer_local.sequences import common_prefix
 from racer_local.settings import DraftConfig
 from tests.tiny_kinds import KINDS, Kind

@@ -9,17 +9,18 @@ from textual.content import Content
 from textual.reactive import reactive
 from textual.widgets import Static
 
-from racer_local.records import Step, Token
+from racer_local.answers import Step
+from racer_local.terminal_text import readable
+from racer_local.tokens import Token
 
-from ..text import readable
 from ..thinking import ThoughtSplitter
-from .once import SizesOnce
 from .prose import Prose
-from .steady import Steady
+from .single_layout import SingleLayout
+from .steady_text import SteadyText
 from .tokens import TokenView
 
 
-class Answer(Vertical, SizesOnce):
+class Answer(Vertical, SingleLayout):
     """An answer in the making, then finished.
 
     Attributes:
@@ -60,7 +61,7 @@ class Answer(Vertical, SizesOnce):
 
     def compose(self) -> ComposeResult:
         """The thought, both views and a line for how the answer ended."""
-        yield Steady(classes="thought")
+        yield SteadyText(classes="thought")
         yield self._prose
         yield self._tokens
         yield self._footnote
@@ -114,7 +115,7 @@ class Answer(Vertical, SizesOnce):
         thought = "".join(self._thought).strip()
         if not thought or not self.is_attached:
             return
-        line = self.query_one(".thought", Steady)
+        line = self.query_one(".thought", SteadyText)
         line.display = True
         head = f"{'thinking' if self._splitter.thinking else 'thought'}: {len(thought.split())} words"
         line.set(Content(f"▾ {head}\n{readable(thought)}" if self.show_thought else f"▸ {head}"), shrink=shrink)

@@ -2,10 +2,10 @@
 
 from textual.containers import Vertical, VerticalScroll
 
-from .once import SizesOnce
+from .single_layout import SingleLayout
 
 
-class PanelScroll(VerticalScroll, SizesOnce, can_focus=False):
+class PanelScroll(VerticalScroll, SingleLayout, can_focus=False):
     """The part of a panel that scrolls."""
 
 

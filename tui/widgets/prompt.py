@@ -9,7 +9,7 @@ from textual.keys import Keys
 from textual.message import Message
 from textual.widgets import TextArea
 
-from ..text import readable
+from racer_local.terminal_text import readable
 
 NEW_LINE_KEYS = ("ctrl+j", "alt+enter", "shift+enter", "shift+\r", "alt+\r")
 """The last two are how Textual reads xterm's way to send modified keys."""

@@ -12,7 +12,7 @@ from rich.theme import Theme
 from textual.strip import Strip
 
 from ..blocks import is_too_deep, parse, split
-from .growing import Growing
+from .streaming_lines import StreamingLines
 
 MIN_WIDTH = 8
 """Cells that a block is laid out for at least; narrower it is cut off."""
@@ -62,7 +62,7 @@ class _Markdown(Markdown):
         self.inline_code_lexer = None
 
 
-class Prose(Growing[str]):
+class Prose(StreamingLines[str]):
     """A Markdown text, drawn block by block."""
 
     COMPONENT_CLASSES: ClassVar[set[str]] = set(RICH_STYLES)
@@ -94,7 +94,7 @@ class Prose(Growing[str]):
         self.grow(settled, split(self._growing))
 
     def draw_block(self, block: str, width: int, *, settled: bool) -> list[Strip]:
-        """See `Growing`. Code gets its colours once it is complete: they are found from its beginning each time."""
+        """See `StreamingLines`. Code gets its colours once complete: they are found from its beginning each time."""
         console = self.app.console
         by_name = ((self.get_component_rich_style(own, partial=True), names) for own, names in RICH_STYLES.items())
         theme = Theme({name: style for style, names in by_name for name in names})

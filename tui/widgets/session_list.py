@@ -12,9 +12,10 @@ from textual.screen import ModalScreen
 from textual.widgets import Input, OptionList, Static
 from textual.widgets.option_list import Option
 
+from racer_local.terminal_text import one_line
+
 from ..sessions import Conversation
 from ..sources import MUTED
-from ..text import one_line
 
 Finder = Callable[[str], Sequence[tuple[Conversation, str]]]
 """Conversations in which all words of a text occur, each with what to show of it; all of them for no words."""

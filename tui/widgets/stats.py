@@ -8,14 +8,14 @@ from textual import events
 from textual.app import ComposeResult
 from textual.content import Content
 
-from racer_local.records import Step
+from racer_local.answers import Step
 from racer_local.settings import MAX_BUDGET
 from racer_local.stats import GenerationStats
+from racer_local.terminal_text import one_line
 
 from ..sources import MUTED, STYLES
-from ..text import one_line
 from .panel import Panel, PanelScroll
-from .steady import Steady
+from .steady_text import SteadyText
 
 FILLS = {"model": "░", "retrieval": "█", "logits": "▒", "both": "▓", "corpus": "▚"}
 """What a source's part of the bar is made of, so that it can be told without colours."""
@@ -63,7 +63,7 @@ class StatsPanel(Panel):
     def __init__(self) -> None:
         super().__init__()
         self._sums = Sums()
-        self._figures = Steady()
+        self._figures = SteadyText()
         self._scroll = PanelScroll(self._figures)
 
     def compose(self) -> ComposeResult:

@@ -8,8 +8,7 @@ from textual.content import Content
 from textual.widgets import Static
 
 from racer_local.stats import GenerationStats
-
-from ..text import one_line
+from racer_local.terminal_text import one_line
 
 SEPARATOR = "  "
 UNKNOWN = "—"

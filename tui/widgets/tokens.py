@@ -10,18 +10,18 @@ from textual.reactive import reactive
 from textual.strip import Strip
 from textual.visual import Visual
 
-from racer_local.records import Token
+from racer_local.terminal_text import readable
+from racer_local.tokens import Token
 
 from ..sources import MUTED, STYLES
-from ..text import readable
-from .growing import Growing
-from .once import SizesOnce
-from .steady import Steady
+from .single_layout import SingleLayout
+from .steady_text import SteadyText
+from .streaming_lines import StreamingLines
 
 STEP_MARK = "▏"
 
 
-class TokenView(Vertical, SizesOnce):
+class TokenView(Vertical, SingleLayout):
     """The tokens of one answer. Draws only while it is shown.
 
     Attributes:
@@ -48,7 +48,7 @@ class TokenView(Vertical, SizesOnce):
         self.sums: Counter[str] = Counter()
         self._n_steps = 0
         self._lines = TokenLines()
-        self._legend = Steady(classes="legend")
+        self._legend = SteadyText(classes="legend")
 
     def compose(self) -> ComposeResult:
         """The tokens and the sums."""
@@ -83,7 +83,7 @@ Part = tuple[str, str]
 """A text and its style."""
 
 
-class TokenLines(Growing[list[Part]]):
+class TokenLines(StreamingLines[list[Part]]):
     """Coloured tokens, line by line."""
 
     def __init__(self) -> None:
@@ -108,7 +108,7 @@ class TokenLines(Growing[list[Part]]):
         self.grow(settled, [self._line] if self._line else [])
 
     def draw_block(self, block: list[Part], width: int, *, settled: bool) -> list[Strip]:
-        """See `Growing`."""
+        """See `StreamingLines`."""
         content = Content.assemble(*block)
         return Visual.to_strips(self, content, width, None, self.visual_style, apply_selection=False)
 

@@ -5,9 +5,10 @@ from textual.containers import VerticalScroll
 from textual.content import Content
 from textual.widgets import Static
 
-from ..text import readable
+from racer_local.terminal_text import readable
+
 from .answer import Answer
-from .once import SizesOnce
+from .single_layout import SingleLayout
 
 
 class Question(Static):
@@ -40,7 +41,7 @@ class Info(Static):
     """
 
 
-class Transcript(VerticalScroll, SizesOnce, can_focus=False):
+class Transcript(VerticalScroll, SingleLayout, can_focus=False):
     """Questions, answers and notes in order.
 
     Attributes:

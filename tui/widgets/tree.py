@@ -5,12 +5,13 @@ from collections.abc import Callable, Sequence
 from textual.app import ComposeResult
 from textual.content import Content
 
-from racer_local.records import ROOT, DraftTree, Source
+from racer_local.draft_tree import ROOT, DraftTree
+from racer_local.terminal_text import one_line, token_text
+from racer_local.tokens import Source
 
 from ..sources import STYLES
-from ..text import one_line, token_text
 from .panel import Panel, PanelScroll
-from .steady import Steady
+from .steady_text import SteadyText
 
 ACCEPTED, REJECTED = "✓ ", "  "
 
@@ -38,9 +39,9 @@ class StepTree(Panel):
 
     def compose(self) -> ComposeResult:
         """A heading and the nodes."""
-        yield Steady(classes="head")
+        yield SteadyText(classes="head")
         with PanelScroll():
-            yield Steady(classes="nodes")
+            yield SteadyText(classes="nodes")
 
     def set_model(self, piece: Callable[[int], bytes], mode: str) -> None:
         """Take up a loaded model.
@@ -73,9 +74,9 @@ class StepTree(Panel):
             head = f"step {self._step}: {len(self._tree)} drafted, {len(self._path)} accepted"
         reason = self._why() if self._why is not None and len(self._tree) else ""
         lines = [f"{head} · {self._mode}" if self._mode else head, reason]
-        self.query_one(".head", Steady).set(Content("\n".join(one_line(line) for line in lines if line)))
+        self.query_one(".head", SteadyText).set(Content("\n".join(one_line(line) for line in lines if line)))
         if self._piece is not None:
-            self.query_one(".nodes", Steady).set(tree_content(self._tree, self._path, self._piece))
+            self.query_one(".nodes", SteadyText).set(tree_content(self._tree, self._path, self._piece))
 
 
 def tree_content(tree: DraftTree, path: Sequence[int], piece: Callable[[int], bytes]) -> Content:

@@ -1,0 +1,567 @@
+"""The panels beside the chat: statistics, and why a draft was made; each in an application of its own."""
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from racer_local.tui.draft_reason import (  # pyright: ignore[reportMissingImports]
+    NOTHING_PAYS,
+    draft_reason,
+    tokens_above,
+    tokens_back,
+)
+from racer_local.tui.widgets.panel import PanelScroll  # pyright: ignore[reportMissingImports]
+from racer_local.tui.widgets.stats import (  # pyright: ignore[reportMissingImports]
+    BAR,
+    FILLS,
+    LEVELS,
+    MAX_ROWS,
+    StatsPanel,
+    Sums,
+    figures,
+    histogram_rows,
+    share_by_depth,
+    shared_out,
+)
+from racer_local.tui.widgets.steady_text import SteadyText  # pyright: ignore[reportMissingImports]
+from racer_local.tui.widgets.tree import StepTree  # pyright: ignore[reportMissingImports]
+from textual.app import App, ComposeResult
+from textual.containers import Container
+from textual.content import Content
+from textual.pilot import Pilot
+from textual.widgets import Static
+
+from racer_local.answers import Step
+from racer_local.draft_tree import ROOT, DraftMode, DraftTree
+from racer_local.drafting.cost import StepCost
+from racer_local.drafting.drafter import make_drafter
+from racer_local.drafting.memory import Memory
+from racer_local.settings import MAX_BUDGET, DraftConfig
+from racer_local.stats import GenerationStats
+from racer_local.terminal_text import token_text
+from racer_local.tokens import Source, Token
+from tests.tui.scripted import tree_of
+
+SIZES = [(60, 15), (80, 24), (130, 40)]
+SOURCES = [Source.MODEL, Source.RETRIEVAL, Source.LOGITS, Source.RETRIEVAL | Source.LOGITS, Source.CORPUS]
+QUICK = settings(derandomize=True, deadline=None)
+
+
+class Bench(App[None]):
+    """A body with both panels, laid out as in the chat."""
+
+    CSS = """
+    #body { height: 1fr; layout: vertical; }
+    Screen.-wide #body { layout: horizontal; }
+    #transcript { width: 1fr; height: 1fr; }
+    """
+    HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (110, "-wide")]  # noqa: RUF012 (declared in the base)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.stats_panel = StatsPanel()
+        self.tree_panel = StepTree()
+
+    def compose(self) -> ComposeResult:
+        with Container(id="body"):
+            yield Static(id="transcript")
+            yield self.tree_panel
+            yield self.stats_panel
+
+
+def screen(pilot: Pilot) -> str:
+    """All the text on the screen."""
+    return "\n".join(strip.text.rstrip() for strip in pilot.app.screen._compositor.render_strips())
+
+
+def drawn(panel: StatsPanel) -> list[str]:
+    """The panel's lines as they are drawn in its width, those that are scrolled out of sight too."""
+    text = panel.query_one(Static)
+    return [text.render_line(y).text.rstrip() for y in range(text.size.height)]
+
+
+def answer(
+    n_steps: int, seed: int = 0, plain_per_token: float | None = 0.012, note: str = "", most: int = 20
+) -> list[Step]:
+    """Steps of an answer as a loop counts them: every third without a draft, drafts that are partly accepted."""
+    rng = np.random.default_rng(seed)
+    stats = GenerationStats(prompt_tokens=10)
+    steps: list[Step] = []
+    for i in range(n_steps):
+        depth = 0 if i % 3 == 2 else int(rng.integers(1, most))
+        drafted = [SOURCES[int(rng.integers(1, 5))] for _ in range(depth)]
+        tree = tree_of(*((d, d - 1, source, 3) for d, source in enumerate(drafted)))
+        path = tuple(range(int(rng.integers(0, depth + 1)))) if depth else ()
+        stats.steps += 1
+        stats.propose_s += 0.0002
+        stats.decode_s += 0.0195
+        stats.verify_s += 0.0002
+        stats.commit_s += 0.0001
+        stats.predicted_s += 0.02
+        tokens = [Token(d, "x", drafted[d], 3, d + 1, stats.steps) for d in path]
+        tokens.append(Token(0, "y", Source.MODEL, 0, 0, stats.steps))
+        if depth:
+            stats.drafts += 1
+            stats.draft_n += depth
+            stats.accepted_hist[len(path)] += 1
+        if plain_per_token is not None:
+            stats.weighed_s += 0.02
+            stats.plain_s += plain_per_token * len(tokens)
+        stats.count(tokens)
+        text = "".join(t.text for t in tokens)
+        steps.append(Step(text, tuple(tokens), tree, path, len(tokens), stats.snapshot(), note=note))
+    return steps
+
+
+def summed(steps: Sequence[Step]) -> Sums:
+    sums = Sums()
+    sums.take(steps)
+    return sums
+
+
+def styles_of(content: Content, word: str) -> set[str]:
+    """Styles of the part of a content where a word begins."""
+    at = content.plain.index(word)
+    return {part for span in content.spans if span.start <= at < span.end for part in str(span.style).split()}
+
+
+DRAFTS = st.lists(st.integers(1, MAX_BUDGET - 1).flatmap(lambda d: st.tuples(st.just(d), st.integers(0, d))))
+
+
+class TestNumbers:
+    @QUICK
+    @given(DRAFTS)
+    def test_share_by_depth_is_what_counting_each_draft_gives(self, drafts: list[tuple[int, int]]):
+        deepest, reached = [0] * MAX_BUDGET, [0] * MAX_BUDGET
+        for depth, accepted in drafts:
+            deepest[depth] += 1
+            reached[accepted] += 1
+        slow = []
+        for depth in range(1, max((d for d, _ in drafts), default=0) + 1):
+            outcomes = [accepted >= depth for d, accepted in drafts if d >= depth]
+            slow.append(sum(outcomes) / len(outcomes))
+        assert share_by_depth(deepest, reached) == slow
+
+    @QUICK
+    @given(st.lists(st.integers(0, MAX_BUDGET - 1)))
+    def test_histogram_rows_count_every_draft_once(self, accepted: list[int]):
+        rows = histogram_rows([accepted.count(i) for i in range(MAX_BUDGET)])
+        assert sum(n for _, n in rows) == len(accepted)
+        for label, n in rows:
+            if label.endswith("+"):
+                assert n == sum(a >= MAX_ROWS for a in accepted) > 0
+                assert label == f"{MAX_ROWS}+"
+            else:
+                assert n == accepted.count(int(label))
+        labels = [str(i) for i in range(min(max(accepted, default=-1) + 1, MAX_ROWS))]
+        assert [label for label, _ in rows if "+" not in label] == labels
+
+    @QUICK
+    @given(st.lists(st.integers(0, 10_000), min_size=1, max_size=5), st.integers(0, 200))
+    def test_cells_are_shared_out_in_proportion(self, counts: list[int], cells: int):
+        out = shared_out(counts, cells)
+        total = sum(counts)
+        assert sum(out) == (cells if total else 0)
+        for n, has in zip(counts, out, strict=True):
+            if n == 0:
+                assert has == 0
+            elif cells >= len(counts):
+                assert has >= 1
+                assert n * cells / total - len(counts) < has < n * cells / total + 1.0001
+
+    def test_a_few_steps_by_hand(self):
+        two, one = (tree_of(*((i, i - 1, Source.RETRIEVAL, 3) for i in range(n))) for n in (2, 1))
+        stats = GenerationStats()
+        steps = [Step("", (), tree, path, 1, stats) for tree, path in ((two, (0, 1)), (two, ()), (one, (0,)))]
+        steps.append(Step("", (), DraftTree.empty(), (), 1, stats, note="the last"))
+        sums = summed(steps)
+        assert share_by_depth(sums.deepest, sums.reached) == [2 / 3, 1 / 2]
+        assert sums.note == "the last"
+        assert sums.stats is stats
+
+
+class TestHeadline:
+    def test_what_the_comparison_rests_on(self):
+        stats = GenerationStats(predicted_n=240, predicted_s=2.314, steps=100, weighed_s=2.314, plain_s=2.8)
+        text = figures(Sums(stats), 200)
+        assert text.plain.split("\n")[:2] == [
+            "2.40 tokens/step  240 tokens in 100 steps",
+            "1.21× plain decoding: 240 tokens in 2.31 s, "
+            "plain decoding would have taken 2.80 s (from timed plain steps)",
+        ]
+        assert "$text-warning" not in styles_of(text, "1.21×")
+
+    def test_a_part_of_the_time_is_not_said_to_be_all_of_it(self):
+        stats = GenerationStats(predicted_n=240, predicted_s=2.6, steps=100, weighed_s=2.31, plain_s=2.8)
+        line = figures(Sums(stats), 200).plain.split("\n")[1]
+        assert line.startswith("1.21× plain decoding: 2.31 s of 2.60 s could be compared, ")
+        assert "240" not in line
+
+    def test_no_number_before_plain_steps_were_timed(self):
+        lines = figures(summed(answer(5, plain_per_token=None)), 44).plain.split("\n")
+        assert lines[1] == "— ×: too few plain steps timed yet"
+
+    @pytest.mark.parametrize(("plain_s", "warned"), [(0.9, True), (0.994, True), (0.996, False), (1.3, False)])
+    def test_slower_than_plain_is_a_warning(self, plain_s: float, warned: bool):
+        stats = GenerationStats(predicted_n=9, predicted_s=1, steps=9, weighed_s=1, plain_s=plain_s)
+        text = figures(Sums(stats), 80)
+        assert ("$text-warning" in styles_of(text, "× plain")) == warned
+
+    def test_a_note_stands_as_it_is(self):
+        note = "drafting paused: it would make 0.91 of [plain] speed here[/x]"
+        text = figures(summed(answer(4, note=note)), 80)
+        assert text.plain.split("\n")[2] == note
+        assert "$text-warning" in styles_of(text, note)
+
+    def test_nothing_yet(self):
+        assert figures(Sums(), 44).plain == "no step yet\n— ×: too few plain steps timed yet"
+
+
+class TestFigures:
+    @pytest.mark.parametrize("width", [24, 44, 78, 160])
+    def test_lines_that_are_laid_out_fit(self, width: int):
+        lines = figures(summed(answer(300, seed=3)), width).split("\n")
+        bars = [line for line in lines if set(line.plain) & set("".join(FILLS.values()) + BAR + LEVELS)]
+        assert len(bars) > MAX_ROWS
+        assert all(line.cell_length <= width for line in bars), [line.plain for line in bars]
+
+    def test_bar_is_as_wide_as_there_is_room_and_coloured_by_source(self):
+        text = figures(summed(answer(60)), 44)
+        bar = text.plain.split("\n")[3]
+        assert len(bar) == 44
+        assert [mark for mark, after in zip(bar, bar[1:] + " ", strict=True) if mark != after] == list(FILLS.values())
+        colours = [min(styles_of(text, mark)) for mark in FILLS.values()]
+        assert len(set(colours)) == len(FILLS)
+
+    def test_histogram_in_full(self):
+        stats = GenerationStats(drafts=13, steps=13)
+        stats.accepted_hist[0], stats.accepted_hist[2], stats.accepted_hist[3] = 10, 2, 1
+        rows = figures(Sums(stats), 45).plain.split("\n")[-4:]
+        assert rows == [f"0 {BAR * 40} 10", "1 0", f"2 {BAR * 8} 2", f"3 {BAR * 4} 1"]
+
+    def test_a_rare_number_still_has_a_bar(self):
+        stats = GenerationStats(drafts=1001, steps=1001)
+        stats.accepted_hist[0], stats.accepted_hist[1] = 1000, 1
+        assert figures(Sums(stats), 44).plain.split("\n")[-1] == f"1 {BAR} 1"
+
+    def test_depths_in_full(self):
+        deep = tree_of(*((i, i - 1, Source.RETRIEVAL, 3) for i in range(3)))
+        stats = GenerationStats(drafts=4, steps=4)
+        steps = [Step("", (), deep, path, 1, stats) for path in ((0, 1, 2), (0, 1), (0, 1), ())]
+        lines = figures(summed(steps), 44).plain.split("\n")
+        assert lines[lines.index("accepted by depth") + 1] == "▆▆▃ 1: 75 % 2: 75 % 3: 25 %"
+
+    def test_of_many_depths_the_first_are_shown(self):
+        tree = tree_of(*((i, i - 1, Source.RETRIEVAL, 3) for i in range(MAX_BUDGET - 1)))
+        steps = [Step("", (), tree, (0,), 1, GenerationStats(drafts=1, steps=1))]
+        lines = figures(summed(steps), 44).plain.split("\n")
+        assert lines[lines.index("accepted by depth") + 1] == f"█{'▁' * 20}… 1: 100 % 2: 0 %"
+
+    def test_own_names_and_shares(self):
+        stats = GenerationStats(
+            predicted_n=30,
+            predicted_s=2.0,
+            steps=10,
+            drafts=8,
+            draft_n=50,
+            draft_n_accepted=20,
+            propose_s=0.02,
+            commit_s=0.006,
+        )
+        assert (
+            "50 nodes drafted, 20 accepted · mean_acceptance_length 3.50 · own work 1.3 % of the time"
+            in figures(Sums(stats), 100).plain
+        )
+
+    def test_length_of_the_answer_changes_nothing_in_size(self):
+        short, long = summed(answer(300)), summed(answer(3000))
+        for name in ("deepest", "reached"):
+            assert len(getattr(short, name)) == len(getattr(long, name)) == MAX_BUDGET
+        assert len(figures(long, 44).split("\n")) <= MAX_ROWS + 20
+
+
+class TestStatsPanel:
+    @pytest.mark.parametrize("size", SIZES)
+    async def test_numbers_add_up(self, size: tuple[int, int]):
+        steps = answer(90, seed=1)
+        stats = steps[-1].stats
+        app = Bench()
+        async with app.run_test(size=size) as pilot:
+            app.stats_panel.toggle()
+            app.stats_panel.begin()
+            for at in range(0, len(steps), 7):
+                app.stats_panel.add(steps[at : at + 7])
+            await pilot.pause()
+            lines = drawn(app.stats_panel)
+            text = " ".join(lines)
+            by_source = {label: int(n) for label, n in re.findall(r"(model|retrieval|logits|both|corpus) (\d+)", text)}
+            assert by_source == stats.by_source
+            total = re.search(r"(\d+) tokens(?!/| in)", text)
+            assert total is not None
+            assert int(total[1]) == sum(by_source.values()) == stats.predicted_n
+            assert f"{stats.predicted_n} tokens in {stats.steps} steps" in text
+            rows = [re.fullmatch(rf" *(\d+\+?) (?:{BAR}+ )?(\d+)", line) for line in lines]
+            hist = [(row[1], int(row[2])) for row in rows if row]
+            assert sum(n for _, n in hist) == stats.drafts
+            assert hist[-1][0] == f"{MAX_ROWS}+"
+            assert sum(int(label) * n for label, n in hist[:-1]) <= stats.draft_n_accepted
+            assert f"{stats.draft_n} nodes drafted, {stats.draft_n_accepted} accepted" in text
+            assert lines[0] in screen(pilot)
+
+    @pytest.mark.parametrize("size", [*SIZES, (20, 8)])
+    async def test_nothing_is_wider_than_the_screen(self, size: tuple[int, int]):
+        app = Bench()
+        async with app.run_test(size=size) as pilot:
+            app.stats_panel.toggle()
+            app.stats_panel.add(answer(90, seed=1, note="drafting paused: it would make 0.91 of plain speed here"))
+            await pilot.pause()
+            region, inner = app.stats_panel.region, app.stats_panel.query_one(Static)
+            assert region.right <= size[0]
+            assert region.bottom <= size[1]
+            assert region.width == (48 if size[0] >= 110 else size[0])
+            assert inner.region.right <= region.right - 2
+            assert app.stats_panel.query_one(PanelScroll).max_scroll_x == 0
+            words = [
+                word
+                for line in figures(app.stats_panel._sums, inner.size.width).plain.split("\n")
+                for word in line.split()
+            ]
+            if size[0] > 20:
+                assert [word for line in drawn(app.stats_panel) for word in line.split()] == words
+
+    async def test_hidden_panel_draws_nothing_and_catches_up(self):
+        steps = answer(30)
+        app = Bench()
+        async with app.run_test(size=(130, 40)) as pilot:
+            assert not app.stats_panel.display
+            app.stats_panel.begin()
+            app.stats_panel.add(steps[:10])
+            await pilot.pause()
+            assert str(app.stats_panel.query_one(Static).content) == ""
+            app.stats_panel.toggle()
+            await pilot.pause()
+            assert f"{steps[9].stats.predicted_n} tokens in 10 steps" in screen(pilot)
+            app.stats_panel.toggle()
+            before = app.stats_panel.query_one(Static).content
+            app.stats_panel.add(steps[10:])
+            await pilot.pause()
+            assert app.stats_panel.query_one(Static).content is before
+            assert "steps" not in screen(pilot)
+            app.stats_panel.toggle()
+            await pilot.pause()
+            assert f"{steps[-1].stats.predicted_n} tokens in 30 steps" in screen(pilot)
+
+    async def test_many_steps_are_drawn_once(self, monkeypatch: pytest.MonkeyPatch):
+        drawings: list[object] = []
+        app = Bench()
+        async with app.run_test(size=(130, 40)) as pilot:
+            app.stats_panel.toggle()
+            await pilot.pause()
+            monkeypatch.setattr(
+                app.stats_panel.query_one(SteadyText), "set", lambda content, **_: drawings.append(content)
+            )
+            app.stats_panel.add(answer(500))
+            assert len(drawings) == 1
+
+    async def test_a_new_answer_begins_at_nothing(self):
+        app = Bench()
+        async with app.run_test(size=(130, 40)) as pilot:
+            app.stats_panel.toggle()
+            app.stats_panel.add(answer(30))
+            app.stats_panel.begin()
+            await pilot.pause()
+            assert "no step yet" in screen(pilot)
+            app.stats_panel.add(answer(3, seed=5))
+            await pilot.pause()
+            assert "in 3 steps" in screen(pilot)
+
+    async def test_before_it_is_mounted_it_counts(self):
+        app = Bench()
+        app.stats_panel.begin()
+        app.stats_panel.add(answer(3))
+        async with app.run_test(size=(80, 24)) as pilot:
+            app.stats_panel.toggle()
+            await pilot.pause()
+            assert "in 3 steps" in screen(pilot)
+
+    async def test_another_width_is_filled(self):
+        app = Bench()
+        async with app.run_test(size=(80, 24)) as pilot:
+            app.stats_panel.toggle()
+            app.stats_panel.add(answer(30))
+            await pilot.pause()
+            for width in (60, 130, 90):
+                await pilot.resize_terminal(width, 24)
+                await pilot.pause()
+                bar = next(line for line in drawn(app.stats_panel) if line.startswith(FILLS["model"] * 2))
+                assert len(bar) == app.stats_panel.query_one(Static).size.width == (44 if width == 130 else width - 3)
+
+    async def test_brackets_in_a_note_survive(self):
+        app = Bench()
+        async with app.run_test(size=(80, 24)) as pilot:
+            app.stats_panel.toggle()
+            app.stats_panel.add(answer(3, note="paused: a[0] = b[/x] [bold]c"))
+            await pilot.pause()
+            assert "paused: a[0] = b[/x] [bold]c" in screen(pilot)
+
+
+def piece(token: int) -> bytes:
+    return b" t%d[/b]" % token
+
+
+def slow_tokens_back(text: Sequence[int], match: int, token: int) -> int | None:
+    """Try one place after the other, from the end."""
+    for back in range(1, len(text)):
+        start = len(text) - match - back
+        if start >= 0 and [*text[start : start + match + 1]] == [*text[len(text) - match :], token]:
+            return back
+    return None
+
+
+class TestWhy:
+    @QUICK
+    @given(st.lists(st.integers(0, 2), min_size=1, max_size=40), st.integers(1, 6), st.integers(0, 2))
+    def test_most_recent_place_is_found(self, text: list[int], match: int, token: int):
+        found = tokens_back(np.array(text, np.int32), match, token)
+        assert found == slow_tokens_back(text, match, token)
+
+    @pytest.mark.parametrize("match", [0, 3, 4])
+    def test_no_room_for_a_match(self, match: int):
+        assert tokens_back(np.array([1, 1, 1], np.int32), match, 1) is None
+
+    TEXT = (1, 2, 3, 4, 5, 1, 2, 3, 9, 1, 2, 3)
+
+    def test_copied_from_the_conversation(self):
+        tree = tree_of((4, ROOT, Source.RETRIEVAL, 3), (5, 0, Source.RETRIEVAL, 3))
+        assert (
+            draft_reason(self.TEXT, tree, (0,), piece) == "the last 3 tokens stood 9 tokens back in this conversation"
+        )
+        assert (
+            draft_reason(list(self.TEXT), tree, (), piece)
+            == "the last 3 tokens stood 9 tokens back in this conversation"
+        )
+        ids = np.array(self.TEXT, np.int32)
+        assert draft_reason(ids, tree, (0, 1), piece) == "the last 3 tokens stood 9 tokens back in this conversation"
+
+    def test_one_token(self):
+        tree = tree_of((3, ROOT, Source.RETRIEVAL, 1))
+        assert draft_reason((3, 3), tree, (), piece) == "the last token stood 1 token back in this conversation"
+        assert draft_reason((3,), tree, (), piece) == "the last token was seen before in this chat"
+
+    def test_accepted_node_goes_before_the_first(self):
+        tree = tree_of((4, ROOT, Source.RETRIEVAL, 3), (9, ROOT, Source.RETRIEVAL | Source.LOGITS, 2))
+        assert (
+            draft_reason(self.TEXT, tree, (1,), piece) == "the last 2 tokens stood 4 tokens back in this conversation"
+        )
+
+    def test_rejected_retrieved_node_where_the_path_has_none(self):
+        tree = tree_of((7, ROOT, Source.LOGITS, 0), (9, ROOT, Source.RETRIEVAL, 2))
+        assert (
+            draft_reason(self.TEXT, tree, (0,), piece) == "the last 2 tokens stood 4 tokens back in this conversation"
+        )
+
+    def test_match_that_ends_within_the_draft(self):
+        tree = tree_of((3, ROOT, Source.LOGITS, 0), (4, 0, Source.RETRIEVAL, 2))
+        text = (1, 2, 3, 4, 5, 2)
+        expected = "after 1 token of the model's own guess, the last 2 tokens stood 4 tokens back in this conversation"
+        assert draft_reason(text, tree, (0, 1), piece) == expected
+
+    def test_not_in_the_given_context(self):
+        tree = tree_of((4, ROOT, Source.RETRIEVAL, 7))
+        assert draft_reason((8, 8), tree, (0,), piece) == "the last 7 tokens were seen before in this chat"
+
+    def test_logits_alone(self):
+        tree = tree_of((4, ROOT, Source.LOGITS, 0))
+        expected = f"the model's own guess when it last read {token_text(piece(3))}"
+        assert (
+            draft_reason(self.TEXT, tree, (0,), piece) == expected == "the model's own guess when it last read ␣t3[/b]"
+        )
+
+    def test_own_files(self):
+        assert draft_reason(self.TEXT, tree_of((4, ROOT, Source.CORPUS, 0)), (), piece) == "found in your own files"
+
+    def test_no_draft(self):
+        assert draft_reason(self.TEXT, DraftTree.empty(), (), piece) == NOTHING_PAYS
+        note = "drafting paused: it would make 0.91 of plain speed here"
+        assert draft_reason(self.TEXT, DraftTree.empty(), (), piece, note) == note
+
+    @pytest.mark.parametrize("policy", ["racer", "retrieval", "auto", "lookup"])
+    @pytest.mark.parametrize("mode", ["tree", "chain"])
+    def test_what_real_drafters_retrieve_is_found_in_the_context(self, policy: str, mode: str):
+        """The matched length is taken to end at the node's parent; were it not so, some place would not be found."""
+        rng = np.random.default_rng(7)
+        config = DraftConfig(policy, budget=16)
+        n_retrieved = n_deeper = 0
+        for _ in range(20):
+            memory = Memory(config, 30, 256)
+            memory.successors.ids[:] = np.argsort(rng.random((30, 30)), axis=1)[:, :8]
+            drafter = make_drafter(config, DraftMode(mode, "", 20), memory, StepCost({1: 1.0, 2: 1.001, 64: 1.02}))
+            phrases = rng.integers(0, 30, (6, 5))
+            cut = int(rng.integers(1, 5))
+            context = [*phrases[rng.integers(0, 6, 12)].ravel().tolist(), *phrases[0, :cut].tolist()]
+            drafter.begin(context)
+            tree = drafter.propose(20)
+            for node in range(len(tree)):
+                ancestors = []
+                above = node
+                while (above := int(tree.parent[above])) >= 0:
+                    ancestors.append(above)
+                if not tree.source[node] & Source.RETRIEVAL or any(
+                    tree.source[a] & Source.RETRIEVAL for a in ancestors
+                ):
+                    continue
+                n_retrieved += 1
+                n_deeper += bool(ancestors)
+                assert tokens_above(tree, node) == [int(tree.token[a]) for a in reversed(ancestors)]
+                assert "in this conversation" in draft_reason(context, tree, (*reversed(ancestors), node), piece)
+        assert n_retrieved >= 10
+        if policy == "auto" and mode == "tree":
+            assert n_deeper > 0
+
+
+class TestTreeHead:
+    @pytest.mark.parametrize("size", SIZES)
+    async def test_reason_is_shown_whole(self, size: tuple[int, int]):
+        app = Bench()
+        async with app.run_test(size=size) as pilot:
+            app.tree_panel.set_model(piece, "tree: ordinary attention")
+            app.tree_panel.toggle()
+            tree = tree_of((4, ROOT, Source.RETRIEVAL, 3))
+            reason = "the last 3 tokens [/x] stood 1234 tokens back in this conversation"
+            app.tree_panel.show(tree, (0,), 12, lambda: reason)
+            await pilot.pause()
+            shown = " ".join(screen(pilot).replace("│", " ").split())
+            assert "step 12: 1 drafted, 1 accepted · tree: ordinary attention" in shown
+            assert "the last 3 tokens [/x] stood 1234 tokens back in this conversation" in shown
+            assert "␣t4[/b] retrieval match 3" in shown
+            app.tree_panel.show(tree, (0,), 13)
+            await pilot.pause()
+            assert "the last" not in screen(pilot)
+
+    async def test_panel_stands_at_the_side_of_a_wide_screen(self):
+        app = Bench()
+        async with app.run_test(size=(130, 40)) as pilot:
+            app.tree_panel.toggle()
+            await pilot.pause()
+            assert (app.tree_panel.region.x, app.tree_panel.region.width, app.tree_panel.region.height) == (82, 48, 40)
+
+
+class Shelf(App[None]):
+    """A steady text."""
+
+    def compose(self) -> ComposeResult:
+        yield SteadyText()
+
+
+async def test_a_steady_text_keeps_its_room_until_it_is_asked_to_give_it_back() -> None:
+    async with Shelf().run_test(size=(20, 10)) as pilot:
+        steady: Any = pilot.app.query_one(SteadyText)
+        for text, shrink, height in (("a\nb\nc", False, 3), ("a", False, 3), ("a b " * 9, False, 3), ("a", True, 1)):
+            steady.set(Content(text), shrink=shrink)
+            await pilot.pause()
+            assert steady.size.height == height
+            assert text.split("\n")[0][:9] in screen(pilot)
