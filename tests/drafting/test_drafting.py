@@ -274,13 +274,13 @@ def test_shortest_and_longest_settings_of_retrieval_draft() -> None:
 # warm-up
 
 STEPS_AFTER_WARM_UP = """
-from racer_local.kernels import draft, gain, successors, automaton, verify
+from racer_local.kernels import automaton, draft, gain, successors, verify
 from racer_local.kernels.warmup import warm_up
 from racer_local.settings import DraftConfig
 from tests.test_loop import answer
 from tests.fakes import ScriptedModel, random_rows
 
-kernels = (trie.observe, trie.seek, draft.propose_tree, draft.propose_chain, successors.scan_rows,
+kernels = (automaton.observe, automaton.seek, draft.propose_tree, draft.propose_chain, successors.scan_rows,
            successors.learn_rows, verify.walk_greedy, gain.propose_gain, gain.learn_beliefs, gain.learn_trust)
 warm_up()
 before = [len(kernel.signatures) for kernel in kernels]
