@@ -22,7 +22,7 @@ LAYERS = (
     ("answers", "answer_summary"),
     ("stats",),
     ("tokens", "draft_tree", "gguf_file"),
-    ("history", "kernels", "settings", "errors", "locations", "sequences", "state_file", "terminal_text"),
+    ("history", "kernels", "settings", "errors", "locations", "sequences", "state_file", "terminal_text", "thoughts"),
 )
 """Parts of the package from top to bottom. A part may import its own layer and those below."""
 FOREIGN = {"llama_cpp": "llama", "textual": "tui"}

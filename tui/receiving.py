@@ -8,13 +8,13 @@ from textual.app import App
 
 from racer_local.answers import Step
 from racer_local.terminal_text import one_line
+from racer_local.thoughts import THINK
 
 from .chat import Chat
 from .decoder import Decoder
 from .draft_reason import draft_reason
 from .draw_throttle import CALM_SHARE, PANELS_SHARE, DrawThrottle
 from .events import Answerer, Ask, Began, Compared, Event, Failed, Loaded, LoadFailed, NotChanged
-from .thinking import opens_thought
 from .widgets.answer import Answer
 from .widgets.prompt import Prompt
 from .widgets.stats import StatsPanel
@@ -149,7 +149,7 @@ class Receiving(App[None]):
             await self._say_once(f"the context is full: the oldest {turns} left out of what the model reads")
         if self.answer is not None and self.racer is not None and not self.answer.text:
             tail = b"".join(self.racer.model.piece(token) for token in event.context[-TAIL_TOKENS:])
-            if opens_thought(tail.decode("utf-8", "replace")):
+            if THINK.is_opened_by(tail.decode("utf-8", "replace")):
                 self.answer.open_thought()
 
     async def _take(self, steps: Sequence[Step]) -> None:

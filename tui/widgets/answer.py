@@ -11,9 +11,9 @@ from textual.widgets import Static
 
 from racer_local.answers import Step
 from racer_local.terminal_text import readable
+from racer_local.thoughts import ThoughtSplitter
 from racer_local.tokens import Token
 
-from ..thinking import ThoughtSplitter
 from .prose import Prose
 from .single_layout import SingleLayout
 from .steady_text import SteadyText
