@@ -83,6 +83,7 @@ def write_llama(
     causal: bool | None = None,
     template: str | None = None,
     context: int = 512,
+    name: str | None = "tiny",
 ) -> Path:
     """Write a llama model.
 
@@ -95,10 +96,12 @@ def write_llama(
         causal: Whether attention looks back only; embedding models say False.
         template: Chat template.
         context: Training context.
+        name: What the file calls itself.
     """
     width, ff, heads = 32, 64, 4
     writer = gguf.GGUFWriter(path, "llama")
-    writer.add_name("tiny")
+    if name is not None:
+        writer.add_name(name)
     writer.add_context_length(context)
     writer.add_embedding_length(width)
     writer.add_block_count(n_layers)

@@ -28,6 +28,8 @@ MIXED_MARKS = (
     "invalid split count",
 )
 """The same of a model in several parts: a part is called what it is not; parts of different models."""
+NAME_LIMIT = 80
+"""Characters of a model's name."""
 MROPE_TYPES = (llama_cpp.LLAMA_ROPE_TYPE_MROPE, llama_cpp.LLAMA_ROPE_TYPE_VISION, llama_cpp.LLAMA_ROPE_TYPE_IMROPE)
 
 
@@ -150,11 +152,23 @@ class Model:
             size = n + 1
 
     @property
+    def name(self) -> str:
+        """What the file calls itself, on one line; else the name of the file without its ending."""
+        return self._own_name() or one_line(self.path.stem, NAME_LIMIT)
+
+    @property
     def description(self) -> str:
-        """Architecture, size and file type in a few words."""
+        """Name and file type in a few words; architecture and size as llama.cpp guesses them where it has no name."""
+        name = self._own_name()
+        if name:
+            file_type = llama_cpp.llama_ftype_name(llama_cpp.llama_model_ftype(self.handle)) or b""
+            return f"{name} {file_type.decode('utf-8', 'replace').removeprefix('(guessed) ')}".strip()
         buffer: Any = ctypes.create_string_buffer(256)
         llama_cpp.llama_model_desc(self.handle, buffer, 256)
         return buffer.value.decode("utf-8", "replace")
+
+    def _own_name(self) -> str:
+        return one_line(self.meta("general.name") or "", NAME_LIMIT)
 
     @property
     def file_bytes(self) -> int:
