@@ -33,6 +33,7 @@ from racer_local.settings import (
     sampling_of,
     stops_of,
 )
+from racer_local.thoughts import ThoughtFormat
 
 BUSY = "this Racer is answering already; end that answer first"
 
@@ -118,6 +119,11 @@ class Racer:
             self._engine.close()
             self._engine = None
         self.model.close()
+
+    @property
+    def thoughts(self) -> ThoughtFormat:
+        """How the model marks its thoughts in the text of an answer; see `thoughts.split`."""
+        return self.chat_format.thoughts
 
     @property
     def notes(self) -> list[str]:

@@ -1,5 +1,6 @@
 """Tiny GGUF files with random weights and a real tokenizer in miniature, written with the gguf package."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import gguf
@@ -12,8 +13,8 @@ VOCAB_CONTROL = 3
 VOCAB_BYTE = 6
 
 
-def vocabulary() -> tuple[list[str], list[float], list[int]]:
-    """SentencePiece style: unknown, begin, end, all bytes, then letters and a few words."""
+def vocabulary(control: Sequence[str] = ()) -> tuple[list[str], list[float], list[int]]:
+    """SentencePiece style: unknown, begin, end, all bytes, then letters and a few words, `control` tokens last."""
     tokens = ["<unk>", "<s>", "</s>"]
     kinds = [VOCAB_UNKNOWN, VOCAB_CONTROL, VOCAB_CONTROL]
     scores = [0.0, 0.0, 0.0]
@@ -26,6 +27,10 @@ def vocabulary() -> tuple[list[str], list[float], list[int]]:
         tokens.append(word)
         kinds.append(VOCAB_NORMAL)
         scores.append(-float(rank))
+    for name in control:
+        tokens.append(name)
+        kinds.append(VOCAB_CONTROL)
+        scores.append(0.0)
     return tokens, scores, kinds
 
 
@@ -45,9 +50,9 @@ def byte_level_vocabulary() -> tuple[list[str], list[str], list[int]]:
     return tokens + control, merges, kinds
 
 
-def add_sentencepiece(writer: gguf.GGUFWriter) -> NDArray[np.bool_]:
+def add_sentencepiece(writer: gguf.GGUFWriter, control: Sequence[str] = ()) -> NDArray[np.bool_]:
     """Write the vocabulary of `vocabulary`; returns which tokens are no text, bool[V]."""
-    tokens, scores, kinds = vocabulary()
+    tokens, scores, kinds = vocabulary(control)
     writer.add_vocab_size(len(tokens))
     writer.add_tokenizer_model("llama")
     writer.add_token_list(tokens)
@@ -84,6 +89,7 @@ def write_llama(
     template: str | None = None,
     context: int = 512,
     name: str | None = "tiny",
+    control: Sequence[str] = (),
 ) -> Path:
     """Write a llama model.
 
@@ -97,6 +103,7 @@ def write_llama(
         template: Chat template.
         context: Training context.
         name: What the file calls itself.
+        control: More control tokens.
     """
     width, ff, heads = 32, 64, 4
     writer = gguf.GGUFWriter(path, "llama")
@@ -116,7 +123,7 @@ def write_llama(
         writer.add_causal_attention(causal)
     if template is not None:
         writer.add_chat_template(template)
-    n_vocab = len(add_sentencepiece(writer))
+    n_vocab = len(add_sentencepiece(writer, control))
     if weights:
         rng = np.random.default_rng(seed)
 

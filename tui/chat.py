@@ -91,7 +91,7 @@ class Chat:
             UsageError: Nothing was asked yet.
         """
         turn = self._last_turn()
-        self._before = None if turn.answer is None else Turn(turn.user, turn.answer, turn.reason)
+        self._before = None if turn.answer is None else replace(turn)
         return self._begin()
 
     def go_on(self) -> Ask:
@@ -172,6 +172,7 @@ class Chat:
         if before is not None:
             self.session.answer()
             self.session.part(before.answer or "")
+            self.session.mark_thoughts(before.thoughts, opened=before.opened)
             self.session.end(before.reason)
             return None
         return self.undo()

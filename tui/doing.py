@@ -124,6 +124,7 @@ class Doing(Carrying):
         """Go on with the answer."""
         ask = self.chat.go_on()
         answer = await self.transcript.replace_last()
+        answer.begin(self.chat.turns[-1].splitter())
         answer.resume(self.chat.turns[-1].answer or "", self.chat.tokens)
         self.begin(ask, answer)
 
@@ -210,6 +211,7 @@ class Doing(Carrying):
         for turn in turns[-SHOWN_TURNS:]:
             answer = await self.transcript.begin(turn.user)
             if turn.answer is not None:
+                answer.begin(turn.splitter())
                 answer.put(turn.answer, "" if turn.reason else "cut off; /continue goes on")
         for turn in turns:
             self.prompt.remember(turn.user)

@@ -6,6 +6,7 @@ from typing import Any, Protocol
 
 from racer_local.answers import Step
 from racer_local.stats import GenerationStats
+from racer_local.thoughts import ThoughtFormat
 
 Message = Mapping[str, str]
 
@@ -56,6 +57,11 @@ class Answerer(Protocol):
     @property
     def notes(self) -> list[str]:
         """What people should know, a line each."""
+        ...
+
+    @property
+    def thoughts(self) -> ThoughtFormat:
+        """How the model marks its thoughts; the marks are part of the text of its tokens."""
         ...
 
     def fit(self, messages: Sequence[Message]) -> tuple[list[Message], int]:

@@ -8,7 +8,6 @@ from textual.app import App
 
 from racer_local.answers import Step
 from racer_local.terminal_text import one_line
-from racer_local.thoughts import THINK
 
 from .chat import Chat
 from .decoder import Decoder
@@ -148,9 +147,10 @@ class Receiving(App[None]):
             turns = "turn is" if event.n_left_out == 1 else f"{event.n_left_out} turns are"
             await self._say_once(f"the context is full: the oldest {turns} left out of what the model reads")
         if self.answer is not None and self.racer is not None and not self.answer.text:
+            known = self.racer.thoughts
             tail = b"".join(self.racer.model.piece(token) for token in event.context[-TAIL_TOKENS:])
-            if THINK.is_opened_by(tail.decode("utf-8", "replace")):
-                self.answer.open_thought()
+            self.chat.session.mark_thoughts(known, opened=known.is_opened_by(tail.decode("utf-8", "replace")))
+            self.answer.begin(self.chat.turns[-1].splitter())
 
     async def _take(self, steps: Sequence[Step]) -> None:
         assert self.answer is not None, "steps come while an answer is in progress"

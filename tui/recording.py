@@ -3,7 +3,7 @@
 A file of JSON lines in ASCII. The first says what made it:
 
     recording  version, created (ISO time), racer_local and llama_cpp_python (versions), model (description, device),
-               n_ctx, drafting (as `Racer.drafting` has it), notes
+               n_ctx, drafting (as `Racer.drafting` has it), notes, thoughts (a name of `thoughts.FORMATS`)
 
 Each of the others is one thing that happened, in order; `ms` counts from the beginning of the answer:
 
@@ -39,6 +39,7 @@ from racer_local.answers import Step
 from racer_local.draft_tree import ROOT, DraftTree
 from racer_local.errors import RacerError, UsageError
 from racer_local.stats import GenerationStats
+from racer_local.thoughts import ThoughtFormat
 from racer_local.tokens import N_SOURCES
 
 from .events import Answerer, Context, LoadedModel, Message
@@ -109,6 +110,11 @@ class Recording:
     def notes(self) -> list[str]:
         """Those of the other one, and whether the recording has ended early."""
         return [*self._racer.notes, *([self._failure] if self._failure else [])]
+
+    @property
+    def thoughts(self) -> ThoughtFormat:
+        """How the model marks its thoughts."""
+        return self._racer.thoughts
 
     def fit(self, messages: Sequence[Message]) -> tuple[list[Message], int]:
         """The messages that the context has room for, and how many turns were left out."""
@@ -295,6 +301,7 @@ def _head(racer: Answerer) -> dict[str, Any]:
         "n_ctx": racer.engine.n_ctx,
         "drafting": racer.drafting(),
         "notes": list(racer.notes),
+        "thoughts": racer.thoughts.name,
     }
 
 

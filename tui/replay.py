@@ -13,6 +13,7 @@ from racer_local.answers import Step
 from racer_local.draft_tree import DraftTree
 from racer_local.errors import RacerError, UsageError
 from racer_local.stats import GenerationStats
+from racer_local.thoughts import ThoughtFormat, named
 from racer_local.tokens import N_SOURCES, Source, Token
 
 from .decoder import Decoder
@@ -128,6 +129,11 @@ class Replayed:
     def notes(self) -> list[str]:
         """What people should know of the model, as recorded."""
         return list(self._head["notes"])
+
+    @property
+    def thoughts(self) -> ThoughtFormat:
+        """How the model marked its thoughts; files of earlier versions do not say it."""
+        return named(str(self._head.get("thoughts", "")))
 
     @property
     def questions(self) -> list[str]:

@@ -7,7 +7,9 @@ Every line is an object with a `type`:
     system    text: the system prompt from here on, empty for none
     user      text: a message of the user; it begins a turn
     answer    begins an answer; a second one after the same message replaces the first (regenerated)
-    part      text: a piece of the answer, written as it comes
+    part      text: a piece of the answer, as decoded, written as it comes
+    thoughts  format (a name of `thoughts.FORMATS`), opened (whether the prompt had begun a thought): how the answer's
+              thoughts are marked; without such a line by plain tags in the answer
     end       reason, and timings where there are some
     keep      turns: only so many of the first turns still count (undone, edited)
     unsent    text: what stands in the input, to be there again after a crash
@@ -30,6 +32,7 @@ from typing import Any, TextIO
 
 from racer_local.errors import RacerError
 from racer_local.terminal_text import one_line
+from racer_local.thoughts import THINK, ThoughtFormat, ThoughtSplitter, named, split, starts_inside
 
 VERSION = 1
 ENDING = ".jsonl"
@@ -42,13 +45,25 @@ class Turn:
 
     Attributes:
         user: The message.
-        answer: The answer's text, None while there is none.
+        answer: The answer's text as decoded, with its thoughts and their marks; None while there is none.
         reason: How the answer ended; empty if the program did before it.
+        thoughts: How thoughts are marked in the answer.
+        opened: Whether the prompt had begun a thought.
     """
 
     user: str
     answer: str | None = None
     reason: str = ""
+    thoughts: ThoughtFormat = THINK
+    opened: bool = False
+
+    def splitter(self) -> ThoughtSplitter:
+        """Tells thoughts from what is said, from the answer's beginning on."""
+        return ThoughtSplitter(self.thoughts, opened=self.opened)
+
+    def split(self) -> tuple[str, str]:
+        """What is thought and what is said in the answer so far."""
+        return split(self.answer or "", self.thoughts, opened=self.opened)
 
 
 @dataclass(slots=True)
@@ -106,9 +121,11 @@ class Conversation:
         elif self.turns:
             turn = self.turns[-1]
             if kind == "answer":
-                turn.answer, turn.reason = "", ""
+                turn.answer, turn.reason, turn.thoughts, turn.opened = "", "", THINK, False
             elif kind == "part":
                 turn.answer = (turn.answer or "") + str(line.get("text", ""))
+            elif kind == "thoughts":
+                turn.thoughts, turn.opened = named(str(line.get("format", ""))), bool(line.get("opened"))
             elif kind == "end":
                 turn.reason = str(line.get("reason", ""))
 
@@ -168,6 +185,11 @@ class Session:
         """A piece of it."""
         if text:
             self._write({"type": "part", "text": text})
+
+    def mark_thoughts(self, known: ThoughtFormat, *, opened: bool) -> None:
+        """How thoughts are marked in the answer."""
+        if opened or known is not THINK:
+            self._write({"type": "thoughts", "format": known.name, "opened": opened})
 
     def end(self, reason: str, timings: dict[str, Any] | None = None) -> None:
         """It ends."""
@@ -265,6 +287,8 @@ def read(path: Path) -> Conversation:
     except OSError as error:
         raise RacerError(f"cannot read {path}: {error.strerror}") from error
     conversation.id = path.name.removesuffix(ENDING)
+    for turn in conversation.turns:
+        turn.opened = turn.opened or starts_inside(turn.answer or "", turn.thoughts)
     return conversation
 
 

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from racer_local.errors import UsageError
 from racer_local.llama.model import Model
+from racer_local.thoughts import ThoughtFormat, choose
 
 Message = Mapping[str, str]
 ROLES = ("system", "user", "assistant", "tool")
@@ -21,6 +22,7 @@ class ChatFormat:
 
     Attributes:
         note: Why the template is not used as it stands, empty if it is.
+        thoughts: How the model marks its thoughts; the marks become part of the text of its tokens.
     """
 
     def __init__(self, model: Model, template: str | None = None) -> None:
@@ -37,6 +39,8 @@ class ChatFormat:
         self.note = ""
         self._formatter: Jinja2ChatFormatter | None = None
         source = template if template is not None else model.chat_template
+        self.thoughts: ThoughtFormat = choose(source or "", lambda mark: model.token_of(mark) is not None)
+        model.show(self.thoughts.marks)
         if not source:
             self.note = NO_TEMPLATE
             return

@@ -3,7 +3,7 @@
 import ctypes
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -98,6 +98,7 @@ class Model:
         self.n_vocab = llama_cpp.llama_vocab_n_tokens(vocab)
         self.n_ctx_train = llama_cpp.llama_model_n_ctx_train(handle)
         self._pieces: dict[int, bytes] = {}
+        self._shown: set[int] = set()
         self._ends: dict[int, bool] = {}
         try:
             self._check_writes_text()
@@ -239,11 +240,21 @@ class Model:
             room = -n
 
     def piece(self, token: int) -> bytes:
-        """Bytes that a token adds to the text; empty for control tokens. May be part of a character."""
+        """Bytes that a token adds to the text; empty for control tokens but those shown. May be part of a character."""
         known = self._pieces.get(token)
         if known is None:
-            known = self._pieces[token] = self._render(token, special=False)
+            known = self._pieces[token] = self._render(token, special=token in self._shown)
         return known
+
+    def show(self, marks: Iterable[str]) -> None:
+        """Make control tokens part of the text, those of these texts that there are."""
+        self._shown = {token for mark in marks if (token := self.token_of(mark)) is not None}
+        self._pieces.clear()
+
+    def token_of(self, text: str) -> int | None:
+        """The one token that a text is, a control token perhaps; None if it is several."""
+        tokens = self.tokenize(text, add_special=False)
+        return int(tokens[0]) if len(tokens) == 1 and self.written(int(tokens[0])) == text else None
 
     def written(self, token: int) -> str:
         """A token as it is written out, control tokens included."""

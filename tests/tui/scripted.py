@@ -8,6 +8,7 @@ from typing import Any
 from racer_local.answers import Step
 from racer_local.draft_tree import ROOT, DraftTree
 from racer_local.stats import GenerationStats
+from racer_local.thoughts import THINK
 from racer_local.tokens import Source, Token
 
 GATE_TIMEOUT_S = 20.0
@@ -52,6 +53,7 @@ class ScriptedRacer:
         options: The options of every call.
         closed: Whether it was closed.
         notes: What people should know.
+        thoughts: How thoughts are marked.
         drafts_wanted: Whether drafts are made.
         prompt_end: What every prompt ends with.
         so_far: What every call goes on from.
@@ -73,6 +75,7 @@ class ScriptedRacer:
         self.model = SimpleNamespace(description="llama 135M Q4_1", device="CPU", piece=self._piece)
         self.engine = SimpleNamespace(n_ctx=2048)
         self.notes: list[str] = []
+        self.thoughts = THINK
         self.drafts_wanted = True
         self.prompt_end = ""
         self.so_far: list[Any] = []

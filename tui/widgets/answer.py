@@ -79,9 +79,9 @@ class Answer(Vertical, SingleLayout):
             self._text.append(text)
             self._take(*self._splitter.feed(text))
 
-    def open_thought(self) -> None:
-        """The prompt has begun a thought: the answer starts inside of it."""
-        self._splitter = ThoughtSplitter(opened=True)
+    def begin(self, splitter: ThoughtSplitter) -> None:
+        """Have thoughts told from what is said as this answer's model marks them; no text has come yet."""
+        self._splitter = splitter
 
     def put(self, text: str, footnote: str = "") -> None:
         """Show a whole answer of an earlier time."""
@@ -117,7 +117,8 @@ class Answer(Vertical, SingleLayout):
             return
         line = self.query_one(".thought", SteadyText)
         line.display = True
-        head = f"{'thinking' if self._splitter.thinking else 'thought'}: {len(thought.split())} words"
+        n_words = len(thought.split())
+        head = f"{'thinking' if self._splitter.thinking else 'thought'}: {n_words} word{'s' if n_words > 1 else ''}"
         line.set(Content(f"▾ {head}\n{readable(thought)}" if self.show_thought else f"▸ {head}"), shrink=shrink)
 
     def finish(self, footnote: str = "") -> None:

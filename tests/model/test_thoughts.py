@@ -1,0 +1,59 @@
+"""Control tokens that mark thoughts are part of the text that a model's tokens give; others are not."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from racer_local.api import Racer
+from racer_local.thoughts import named
+from tests.tiny import write_llama
+
+HARMONY = ("<|channel|>", "<|message|>", "<|start|>", "<|end|>", "<|return|>", "<|call|>", "<|other|>")
+PROMPT = "{% for m in messages %}{{ m.content }}{% endfor %}"
+
+
+@pytest.fixture(scope="module")
+def racers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Racer]]:
+    """A model without marks, one with `[THINK]` as control tokens, one with channels."""
+    folder = tmp_path_factory.mktemp("thoughts")
+    made = {"think": (), "magistral": ("[THINK]", "[/THINK]"), "harmony": HARMONY}
+    racers = {}
+    for name, control in made.items():
+        path = write_llama(folder / f"{name}.gguf", control=control, template=PROMPT)
+        racers[name] = Racer(path, remember=False, draft="off")
+    yield racers
+    for racer in racers.values():
+        racer.close()
+
+
+@pytest.mark.parametrize("name", ["think", "magistral", "harmony"])
+def test_the_vocabulary_tells_the_format(racers: dict[str, Racer], name: str) -> None:
+    assert racers[name].thoughts is named(name)
+
+
+@pytest.mark.parametrize(("name", "mark"), [("magistral", "[THINK]"), *(("harmony", mark) for mark in HARMONY[:4])])
+def test_marks_are_text(racers: dict[str, Racer], name: str, mark: str) -> None:
+    racer = racers[name]
+    token = racer.model.token_of(mark)
+    assert token is not None
+    done = racer.chat([{"role": "user", "content": "a"}], max_tokens=1, logit_bias={token: 1000.0})
+    assert done.text == mark
+
+
+@pytest.mark.parametrize(("name", "mark"), [("magistral", "<s>"), ("harmony", "<|other|>")])
+def test_other_control_tokens_are_none(racers: dict[str, Racer], name: str, mark: str) -> None:
+    token = racers[name].model.token_of(mark)
+    assert token is not None
+    assert racers[name].model.piece(token) == b""
+
+
+def test_a_text_of_several_tokens_is_no_token(racers: dict[str, Racer]) -> None:
+    assert racers["think"].model.token_of("[THINK]") is None
+    assert racers["think"].model.token_of("") is None
+
+
+def test_a_template_goes_before_the_vocabulary(tmp_path: Path) -> None:
+    path = write_llama(tmp_path / "m.gguf", control=("[THINK]", "[/THINK]"))
+    with Racer(path, remember=False, draft="off", chat_template=PROMPT + "<think></think>") as racer:
+        assert racer.thoughts is named("think")
