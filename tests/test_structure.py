@@ -6,27 +6,42 @@ from pathlib import Path
 
 import pytest
 
+import racer_local
+
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = "racer_local"
 MAX_LINES = 400
 
 LAYERS = (
-    ("cli", "tui", "bench", "__main__"),
-    ("config", "options", "console"),
-    ("compare", "doctor"),
+    ("cli", "bench"),
+    ("tui",),
+    ("compare",),
     ("api",),
     ("learned",),
     ("loop", "llama", "registry", "corpus"),
     ("drafting",),
     ("openai", "detokenize"),
-    ("answers", "answer_summary"),
+    ("answers",),
     ("stats",),
     ("tokens", "draft_tree", "gguf_file"),
-    ("history", "kernels", "settings", "errors", "locations", "sequences", "state_file", "terminal_text", "thoughts"),
+    (
+        "errors",
+        "history",
+        "kernels",
+        "locations",
+        "sequences",
+        "settings",
+        "state_file",
+        "terminal",
+        "terminal_text",
+        "thoughts",
+    ),
 )
 """Parts of the package from top to bottom. A part may import its own layer and those below."""
 FOREIGN = {"llama_cpp": "llama", "textual": "tui"}
 """Packages that one part alone may import."""
+DOOR = {"tui": ("racer_local.cli.door", "racer_local.tui.door")}
+"""Parts that others reach in one place only: which module does, and what it imports there."""
 
 
 def sources() -> dict[str, Path]:
@@ -50,7 +65,10 @@ def layer_of(part: str) -> int | None:
 
 
 def imports_of(module: str, tree: ast.Module, modules: set[str], *, is_package: bool) -> Iterator[tuple[str, bool]]:
-    """Modules that a module imports, anywhere in it, and whether it does so when it runs, not for types alone."""
+    """Modules that a module imports, anywhere in it, and whether it does so when it runs, not for types alone.
+
+    A text that is the name of a module counts: for `import_module`, or `python -m`.
+    """
     for_types = {
         id(inner)
         for node in ast.walk(tree)
@@ -70,6 +88,8 @@ def imports_of(module: str, tree: ast.Module, modules: set[str], *, is_package: 
             for alias in node.names:
                 inner = f"{base}.{alias.name}"
                 yield (inner if inner in modules else base), runs
+        elif isinstance(node, ast.Constant) and node.value in modules - {PACKAGE}:
+            yield node.value, runs
 
 
 def faults_of(module: str, text: str, modules: set[str], *, is_package: bool = False) -> list[str]:
@@ -96,9 +116,20 @@ def faults_of(module: str, text: str, modules: set[str], *, is_package: bool = F
         below = layer_of(other)
         if below is None or below < layer:
             faults.append(f"{module} imports {imported}, which lies above it")
+        elif other in DOOR and part != other and (module, imported) != DOOR[other]:
+            faults.append(f"{module} imports {imported}; the way to {other} is {DOOR[other][0]}")
         if part == "kernels" and other != "kernels":
             faults.append(f"{module} imports {imported}; kernels know nothing of the package")
+    if module != PACKAGE and any(map(is_made_up, ast.walk(ast.parse(text)))):
+        faults.append(f"{module} imports a module whose name it makes up")
     return faults
+
+
+def is_made_up(node: ast.AST) -> bool:
+    """Whether a node imports a module by a name that is not written there."""
+    if not isinstance(node, ast.Call) or not ast.unparse(node.func).endswith(("import_module", "__import__")):
+        return False
+    return not (node.args and isinstance(node.args[0], ast.Constant))
 
 
 @pytest.mark.parametrize("module", sources())
@@ -116,6 +147,18 @@ def test_every_module_says_what_it_is(module: str) -> None:
 @pytest.mark.parametrize("module", sources())
 def test_files_stay_short(module: str) -> None:
     assert len(sources()[module].read_text("utf-8").splitlines()) <= MAX_LINES
+
+
+def test_what_the_package_offers_is_no_program() -> None:
+    """The names of `racer_local` are loaded on first use, by texts that no other test sees."""
+    lowest = min(layer for part in ("api", "openai") if (layer := layer_of(part)) is not None)
+    for name in racer_local.__all__:
+        home = f"{PACKAGE}.{racer_local._HOME[name]}"
+        layer = layer_of(part_of(home))
+        assert home in sources(), name
+        assert layer is not None
+        assert layer >= lowest, name
+        assert home == getattr(racer_local, name).__module__, f"{name} is defined elsewhere"
 
 
 def test_no_module_imports_itself_in_a_circle() -> None:
@@ -169,6 +212,13 @@ def test_everything_was_looked_at() -> None:
         ("racer_local.cli", "from tui import app", "global name"),
         ("racer_local", "from racer_local.api import Racer", "when it is itself imported"),
         ("racer_local.novelty", "", "no layer"),
+        ("racer_local.cli.x", "from racer_local.tui import app", "the way to tui is"),
+        ("racer_local.bench.x", "def f():\n    import_module('racer_local.tui.app')", "the way to tui is"),
+        ("racer_local.cli.door", "from racer_local.tui import app", "the way to tui is"),
+        ("racer_local.tui.x", "from racer_local.cli import config", "lies above it"),
+        ("racer_local.api", "run([sys.executable, '-m', 'racer_local.cli'])", "lies above it"),
+        ("racer_local.api", "import_module('racer_local.bench.run')", "lies above it"),
+        ("racer_local.api", "import_module(f'racer_local.{name}')", "makes up"),
     ],
 )
 def test_a_made_up_fault_is_found(module: str, text: str, fault: str) -> None:
@@ -182,6 +232,8 @@ def test_a_made_up_fault_is_found(module: str, text: str, fault: str) -> None:
     [
         ("racer_local.tui.x", "import textual\nfrom racer_local.api import Racer\nfrom . import y"),
         ("racer_local.cli", "from racer_local.registry import entries"),
+        ("racer_local.cli.door", "def f():\n    from racer_local.tui.door import Door"),
+        ("racer_local.tui.x", "import_module('racer_local.compare')"),
         ("racer_local.loop", "from racer_local.detokenize import TextStream\nimport numpy"),
         ("racer_local.llama.x", "import llama_cpp\nfrom racer_local import locations"),
         ("racer_local.drafting.x", "from ..kernels import automaton\nfrom . import y"),

@@ -12,8 +12,8 @@ from textual.content import Content
 from textual.screen import Screen
 from textual.widgets import Static
 
-from racer_local.config import Config
 from racer_local.errors import ExitCode, UsageError
+from racer_local.terminal import Look
 
 from .chat import Chat
 from .commands import COMMANDS, usage
@@ -41,7 +41,7 @@ def run(
     options: dict[str, Any],
     title: str,
     open_model: Callable[[str], Opener] | None = None,
-    own: Config | None = None,
+    look: Look | None = None,
     suggest: Callable[[], str] | None = None,
 ) -> int:
     """Chat in the terminal until the user leaves.
@@ -52,7 +52,7 @@ def run(
         options: Options of `Racer.stream_chat` for every answer.
         title: What to call the model while it loads.
         open_model: Makes such a function for another model's name or path; None where the model cannot be changed.
-        own: Keys and theme of the user's.
+        look: Keys and theme of the user's.
 
     Returns:
         Exit code of the program.
@@ -63,12 +63,12 @@ def run(
     decoder = Decoder(open_racer)
     app = ChatApp(decoder, session=session, options=options, title=title, open_model=open_model)
     app.suggest = suggest
-    if own is not None:
-        app.set_keymap(dict(own.keys))
-    if own is not None and own.theme is not None:
-        if own.theme not in app.available_themes:
-            raise UsageError(f"there is no theme {own.theme!r}; there are {', '.join(sorted(app.available_themes))}")
-        app.theme = own.theme
+    if look is not None:
+        app.set_keymap(dict(look.keys))
+    if look is not None and look.theme is not None:
+        if look.theme not in app.available_themes:
+            raise UsageError(f"there is no theme {look.theme!r}; there are {', '.join(sorted(app.available_themes))}")
+        app.theme = look.theme
     try:
         app.run()
     finally:

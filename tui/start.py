@@ -6,8 +6,8 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from racer_local import locations, registry
-from racer_local.config import Config
 from racer_local.errors import UsageError
+from racer_local.terminal import Look
 
 from . import app
 from .archive import list_sessions
@@ -27,7 +27,7 @@ def start(
     resume: str | None,
     options: dict[str, Any],
     loading: dict[str, Any] | None,
-    own: Config,
+    look: Look,
 ) -> int:
     """Chat until the user leaves; returns the exit code.
 
@@ -39,27 +39,27 @@ def start(
         options: Options of `Racer.stream_chat` for every answer.
         loading: Options of `Racer` for other models that are loaded later; None where there can be none, since a
             recording is of one model.
-        own: The user's keys and theme.
+        look: The user's keys and theme.
 
     Raises:
         UsageError: There is no such conversation, key or theme.
     """
-    wrong = sorted(set(own.keys) - app.KEY_NAMES)
+    wrong = sorted(set(look.keys) - app.KEY_NAMES)
     if wrong:
         raise UsageError(f"[keys] knows {', '.join(sorted(app.KEY_NAMES))}, not {', '.join(wrong)}")
     session = _session(title, system, resume)
 
     open_model = None if loading is None else _opener(loading)
-    return app.run(open_racer, session=session, options=options, title=title, open_model=open_model, own=own)
+    return app.run(open_racer, session=session, options=options, title=title, open_model=open_model, look=look)
 
 
-def play(recording: Path, speed: float, *, own: Config) -> int:
+def play(recording: Path, speed: float, *, look: Look) -> int:
     """Chat with a recorded run until the user leaves; nothing that is said is kept. Returns the exit code.
 
     Args:
         recording: The file.
         speed: How many times faster than recorded; 0 waits for nothing.
-        own: The user's keys and theme.
+        look: The user's keys and theme.
 
     Raises:
         UsageError: The file is no recording, or the speed is no speed.
@@ -73,7 +73,7 @@ def play(recording: Path, speed: float, *, own: Config) -> int:
         session = Session.begin(Path(folder), recording.name)
         options: dict[str, Any] = {}
         return app.run(
-            lambda _: replayed, session=session, options=options, title=recording.name, own=own, suggest=suggest
+            lambda _: replayed, session=session, options=options, title=recording.name, look=look, suggest=suggest
         )
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from racer_local.bench import commands, questions
 from racer_local.bench.output import check_writable
-from racer_local.options import Parser, report_errors
+from racer_local.cli.command import Parser, report_errors
 from racer_local.settings import FIXED_BUDGET, POLICIES
 
 DEFAULT_METHODS = "off,auto,lookup,retrieval,logits,racer"

@@ -4,13 +4,13 @@ import argparse
 import sys
 import time
 from dataclasses import asdict
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from racer_local import gguf_file, registry
 from racer_local.bench import machine, questions, report
 from racer_local.bench.output import Progress, interruptible, whole_numbers, write_json
 from racer_local.bench.rows import OFF, Row
+from racer_local.cli.door import terminal
 from racer_local.errors import ExitCode, UsageError
 from racer_local.settings import DraftConfig
 
@@ -206,11 +206,10 @@ def plot(args: argparse.Namespace, _command: str) -> int:
 
 def picture(args: argparse.Namespace, _command: str) -> int:
     """The chat over a recorded run."""
-    from racer_local.bench.picture import draw, parse_size
-
     keys = [key for key in args.keys.split(",") if key]
-    size = parse_size(args.size)
-    draw(args.recording, args.out, size=size, keys=keys, until=args.until, questions=args.questions)
+    terminal().draw_picture(
+        args.recording, args.out, size=args.size, keys=keys, until=args.until, questions=args.questions
+    )
     return ExitCode.DONE
 
 
@@ -218,12 +217,12 @@ def interface(args: argparse.Namespace, command: str) -> int:
     """What the terminal chat costs."""
     if min(args.max_tokens, args.key_tokens) < 8 or args.repeats < 1:
         raise UsageError("--max-tokens and --key-tokens must be 8 or more, --repeats 1 or more")
-    timing, path = import_module("racer_local.tui.timing"), registry.find_model(args.model)
+    path = registry.find_model(args.model)
     facts = {"command": command, "machine": machine.describe(), "model": path.name}
-    timings = timing.measure(path, args.max_tokens, args.key_tokens, args.repeats, Progress("runs"))
+    timings, table = terminal().time_interface(path, args.max_tokens, args.key_tokens, args.repeats, Progress("runs"))
     print(_heading(facts, True))
-    print(timing.table(timings))
-    write_json(args.out, {**facts, "interface": timing.as_dicts(timings)})
+    print(table)
+    write_json(args.out, {**facts, "interface": timings})
     return ExitCode.DONE
 
 

@@ -4,8 +4,11 @@ from typing import Any
 
 import pytest
 
-from racer_local import cli, config, locations
+from racer_local import cli, locations
+from racer_local.cli import config
+from racer_local.cli.parser import FILLED_IN, build_parser
 from racer_local.errors import ExitCode, UsageError
+from racer_local.terminal import Look
 
 
 def write(text: str) -> None:
@@ -16,9 +19,9 @@ def write(text: str) -> None:
 
 def filled(*arguments: str) -> dict[str, Any]:
     """What the command line has in the end."""
-    parser = cli.build_parser()
+    parser = build_parser()
     args = parser.parse_args(arguments)
-    config.fill(args, parser, cli.FILLED_IN, config.load())
+    config.fill(args, parser, FILLED_IN, config.load())
     return vars(args)
 
 
@@ -45,9 +48,9 @@ def test_command_line_then_environment_then_file(monkeypatch: pytest.MonkeyPatch
 
 def test_every_option_that_is_filled_in_can_be(monkeypatch: pytest.MonkeyPatch) -> None:
     values = {"flash-attn": "on", "draft": "off", "raw": "true", "chain": "true", "system": "s", "stop": "x"}
-    for name in cli.FILLED_IN:
+    for name in FILLED_IN:
         monkeypatch.setenv(f"RACER_{name.upper().replace('-', '_')}", values.get(name, "1"))
-    assert len(filled()) == len(cli.FILLED_IN)
+    assert len(filled()) == len(FILLED_IN)
 
 
 @pytest.mark.parametrize(
@@ -83,4 +86,4 @@ def test_a_wrong_variable_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_keys_and_theme() -> None:
     write('[keys]\nstats = "f9"\n[look]\ntheme = "nord"\n')
-    assert config.load() == config.Config({}, {"stats": "f9"}, "nord")
+    assert config.load() == config.Config({}, Look({"stats": "f9"}, "nord"))

@@ -7,9 +7,8 @@ from typing import Any
 
 import pytest
 
-from racer_local import doctor
 from racer_local.api import Racer
-from racer_local.cli import main
+from racer_local.cli import doctor, main
 from tests.tiny import write_llama
 
 

@@ -19,6 +19,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from racer_local.tui import app as tui_app  # pyright: ignore[reportMissingImports]
+from racer_local.tui import picture  # pyright: ignore[reportMissingImports]
 from racer_local.tui import replay as tui_replay  # pyright: ignore[reportMissingImports]
 from racer_local.tui.app import ChatApp  # pyright: ignore[reportMissingImports]
 from racer_local.tui.events import Answerer, Ask  # pyright: ignore[reportMissingImports]
@@ -26,7 +27,6 @@ from racer_local.tui.recording import ARRAYS, Recording, check_new  # pyright: i
 from racer_local.tui.replay import Replayed, WholeDecoder  # pyright: ignore[reportMissingImports]
 
 from racer_local.answers import Step
-from racer_local.bench import picture
 from racer_local.draft_tree import ROOT, DraftTree
 from racer_local.errors import DecodeError, RacerError, UsageError
 from racer_local.settings import MAX_BUDGET

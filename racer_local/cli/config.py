@@ -22,6 +22,7 @@ from typing import Any
 
 from racer_local import locations
 from racer_local.errors import UsageError
+from racer_local.terminal import Look
 
 SECTIONS = ("options", "keys", "look")
 TRUE, FALSE = ("1", "true", "yes", "on"), ("0", "false", "no", "off", "")
@@ -33,13 +34,11 @@ class Config:
 
     Attributes:
         options: Values of options by long name.
-        keys: Keys by the name of what they do.
-        theme: Name of a Textual theme, None for the usual one.
+        look: Keys and theme of the chat.
     """
 
     options: Mapping[str, Any] = field(default_factory=dict)
-    keys: Mapping[str, str] = field(default_factory=dict)
-    theme: str | None = None
+    look: Look = field(default_factory=lambda: Look({}))
 
 
 def load() -> Config:
@@ -67,7 +66,7 @@ def load() -> Config:
         raise UsageError(f"{file}: each of [keys] is a name and a key, both text")
     if set(look) - {"theme"} or not isinstance(look.get("theme", ""), str):
         raise UsageError(f"{file}: [look] knows theme, a text")
-    return Config(data.get("options", {}), keys, look.get("theme"))
+    return Config(data.get("options", {}), Look(keys, look.get("theme")))
 
 
 def fill(args: argparse.Namespace, parser: argparse.ArgumentParser, names: Iterable[str], config: Config) -> None:

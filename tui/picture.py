@@ -7,12 +7,17 @@ import re
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from importlib import import_module
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 from racer_local.errors import RacerError, UsageError
+
+from .app import ChatApp
+from .replay import Replayed, WholeDecoder
+from .sessions import Session
+from .widgets.prompt import Prompt
+from .widgets.status import StatusLine
 
 TITLE = "racer-chat"
 SIZE = (100, 34)
@@ -48,14 +53,12 @@ def draw(
         UsageError: The file is no recording, or what is asked for is not to be had.
         RacerError: The picture cannot be written.
     """
-    replay = import_module("racer_local.tui.replay")
-
     if out.suffix.lower() != ".svg":
         raise UsageError(f"a picture of the chat is an SVG; {out} should end with .svg")
     for n, low, high in zip(size, SMALLEST, LARGEST, strict=True):
         if not low <= n <= high:
             raise UsageError(f"a size of {size[0]}x{size[1]} is not between {SMALLEST} and {LARGEST}")
-    replayed = replay.Replayed(recording, speed=0)
+    replayed = Replayed(recording, speed=0)
     if not 1 <= questions <= len(replayed.answers):
         raise UsageError(f"{recording} has {len(replayed.answers)} questions; {questions} cannot be asked")
     steps = replayed.answers[questions - 1].steps
@@ -95,17 +98,16 @@ def _in_colour() -> Iterator[None]:
 
 
 async def _screenshot(
-    replayed: Any, size: tuple[int, int], keys: Sequence[str], n_steps: int | None, questions: int, folder: Path
+    replayed: Replayed, size: tuple[int, int], keys: Sequence[str], n_steps: int | None, questions: int, folder: Path
 ) -> str:
     """The screen as an SVG, when all is asked, answered and pressed; the conversation is kept in a folder."""
-    chat = import_module("racer_local.tui.app")
-    decoder = import_module("racer_local.tui.replay").WholeDecoder(replayed)
-    session = import_module("racer_local.tui.sessions").Session.begin(folder, replayed.model.description)
-    app = chat.ChatApp(decoder, session=session, options={}, title=TITLE)
+    decoder = WholeDecoder(replayed)
+    session = Session.begin(folder, replayed.model.description)
+    app = ChatApp(decoder, session=session, options={}, title=TITLE)
     app.animation_level = "none"
     try:
         async with app.run_test(size=size) as pilot:
-            prompt, status = app.query_one(chat.Prompt), app.query_one(chat.StatusLine)
+            prompt, status = app.query_one(Prompt), app.query_one(StatusLine)
             prompt.cursor_blink = False
             await _wait(pilot, lambda: prompt.ready)
             for i, answer in enumerate(replayed.answers[:questions]):

@@ -1,0 +1,99 @@
+"""One answer, on stdout: as text, as one JSON object or as a JSON line for each step."""
+
+import argparse
+import json
+import sys
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+from racer_local.cli.answer_summary import summary
+from racer_local.cli.console import Interrupt, Progress
+from racer_local.cli.parser import given
+from racer_local.errors import ExitCode
+from racer_local.terminal_text import neutral
+
+if TYPE_CHECKING:
+    from racer_local.answers import Completion, Step
+    from racer_local.api import Racer
+
+Opener = Callable[[Callable[[float], bool]], "Racer"]
+"""Loads the model; is given a function that takes progress from 0 to 1 and returns False to give up."""
+
+
+def answer(args: argparse.Namespace, open_racer: Opener, prompt: str, options: dict[str, Any]) -> int:
+    """Answer a prompt; returns the exit code."""
+    interrupt = Interrupt()
+    with interrupt, Progress(interrupt) as progress:
+        opened = open_racer(progress)
+    with interrupt, opened as racer:
+        interrupt.racer = racer
+        said = {racer.chat_format.note} if given(args, "raw") else set()
+        _say_notes(racer, said)
+        if given(args, "raw"):
+            steps = racer.stream(prompt, **options)
+        else:
+            system = given(args, "system")
+            messages = [{"role": "system", "content": system}] if system else []
+            steps = racer.stream_chat([*messages, {"role": "user", "content": prompt}], **options)
+        if interrupt.asked:  # while the model was being prepared, with nobody to tell yet
+            racer.cancel()
+        from racer_local.answers import collect
+
+        as_json, as_lines = given(args, "json"), given(args, "jsonl")
+        show = _jsonl_step if as_lines else _plain_step
+        done = collect(steps if as_json else _shown(steps, show))
+        if as_json or as_lines:
+            print(json.dumps(_totals(racer, done), ensure_ascii=False), flush=True)
+        else:
+            print(f"racer-chat: {summary(done.stats)}", file=sys.stderr)
+    _say_notes(racer, said)
+    return ExitCode.INTERRUPTED if done.finish_reason == "cancelled" else ExitCode.DONE
+
+
+def _say_notes(racer: "Racer", said: set[str]) -> None:
+    """Tell people on stderr what was not said yet."""
+    for note in racer.notes:
+        if note not in said:
+            said.add(note)
+            print(f"racer-chat: {neutral(note)}", file=sys.stderr)
+
+
+def _shown(steps: Iterator["Step"], show: Callable[["Step"], None]) -> Iterator["Step"]:
+    for step in steps:
+        show(step)
+        yield step
+
+
+def _plain_step(step: "Step") -> None:
+    text = neutral(step.text) if sys.stdout.isatty() else step.text
+    if step.finish_reason:
+        text += "\n"
+    if text:
+        print(text, end="", flush=True)
+
+
+def _jsonl_step(step: "Step") -> None:
+    line = {
+        "text": step.text,
+        "tokens": [
+            {"id": t.id, "text": t.text, "source": t.source.label, "match_len": t.match_len, "depth": t.depth}
+            for t in step.tokens
+        ],
+        "drafted": len(step.tree),
+        "accepted": len(step.path),
+        "note": step.note,
+        "finish_reason": step.finish_reason,
+    }
+    print(json.dumps(line, ensure_ascii=False), flush=True)
+
+
+def _totals(racer: "Racer", done: "Completion") -> dict[str, Any]:
+    """The JSON object of an answer."""
+    return {
+        "model": racer.model.path.name,
+        "text": done.text,
+        "finish_reason": done.finish_reason,
+        "usage": done.stats.usage(),
+        "timings": done.stats.timings(),
+        "draft": {**racer.drafting(), "note": done.note},
+    }

@@ -1,0 +1,113 @@
+"""The options of racer-chat, and what can be checked of them before a model is loaded."""
+
+import argparse
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from racer_local.cli.command import Parser
+from racer_local.errors import UsageError
+from racer_local.settings import MAX_BUDGET, POLICIES, DraftConfig, ModelParams, SamplingParams
+
+FILLED_IN = (
+    *("system", "max-tokens", "temp", "top-k", "top-p", "min-p", "repeat-penalty", "seed", "stop"),
+    *("ctx-size", "gpu-layers", "threads", "flash-attn", "raw", "chat-template"),
+    *("draft", "draft-budget", "draft-temp", "chain"),
+)
+"""Options that the environment and config.toml may give."""
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """All options of racer-chat; defaults left out here are those of `settings`."""
+    parser = Parser(
+        prog="racer-chat",
+        description="Chat with a GGUF model in the terminal, or answer one prompt. Drafts make it faster; "
+        "the model still decides every token.",
+        epilog="Exit codes: 0 done, 1 failed, 2 usage, 3 model cannot be loaded, 4 context full, 130 interrupted.",
+        argument_default=argparse.SUPPRESS,
+        allow_abbrev=False,
+    )
+    parser.add_argument("model", nargs="?", help="path of a .gguf file, or a name of --list-models (default: demo)")
+    parser.add_argument("-p", "--prompt", metavar="TEXT", help="answer TEXT and leave; '-' reads it from stdin")
+    parser.add_argument("-s", "--system", metavar="TEXT", help="system prompt")
+    parser.add_argument("-n", "--max-tokens", type=int, metavar="N", help="end the answer after N tokens")
+
+    parser.add_argument(
+        "--resume",
+        nargs="?",
+        const="",
+        metavar="NAME",
+        help="go on with an earlier conversation, the last one if none is named",
+    )
+    parser.add_argument("--sessions", action="store_true", help="list the conversations that --resume knows")
+
+    group = parser.add_argument_group("sampling")
+    group.add_argument("--temp", dest="temperature", type=float, metavar="T", help="temperature; 0 is greedy")
+    group.add_argument("--top-k", type=int, metavar="K")
+    group.add_argument("--top-p", type=float, metavar="P")
+    group.add_argument("--min-p", type=float, metavar="P")
+    group.add_argument("--repeat-penalty", type=float, metavar="X")
+    group.add_argument("--seed", type=int, metavar="N")
+    group.add_argument("--stop", action="append", metavar="TEXT", help="end the answer before TEXT (repeatable)")
+
+    group = parser.add_argument_group("model")
+    group.add_argument("-c", "--ctx-size", dest="n_ctx", type=int, metavar="N", help="context in tokens")
+    group.add_argument("-ngl", "--gpu-layers", dest="n_gpu_layers", type=int, metavar="N", help="-1: all (default)")
+    group.add_argument("-t", "--threads", dest="n_threads", type=int, metavar="N")
+    group.add_argument("-fa", "--flash-attn", choices=("auto", "on", "off"), help="auto: on for GPUs, off for CPUs")
+    group.add_argument("--raw", action="store_true", help="complete the prompt without a chat template")
+    group.add_argument("--chat-template", metavar="FILE", help="use this Jinja template instead of the model's own")
+
+    group = parser.add_argument_group("drafting")
+    group.add_argument("--draft", choices=POLICIES, help="where drafts come from")
+    group.add_argument("--draft-budget", type=int, metavar="N", help=f"tokens in one decode, 1 to {MAX_BUDGET}")
+    group.add_argument(
+        "--draft-temp", type=float, metavar="T", help="above 1 policy auto drafts wider trees, below deeper ones"
+    )
+    group.add_argument("--chain", action="store_true", help="draft one path instead of a tree")
+
+    group = parser.add_argument_group("output")
+    group.add_argument("--json", action="store_true", help="print one JSON object: text, usage, timings")
+    group.add_argument("--jsonl", action="store_true", help="print a JSON line for each step, totals last")
+    group.add_argument("--record", type=Path, metavar="FILE", help="write the run to FILE, a new file, for --replay")
+    group.add_argument("--replay", type=Path, metavar="FILE", help="chat with a recorded run; no model is needed")
+    group.add_argument("--speed", type=float, metavar="X", help="of --replay: so many times faster; 0: without waiting")
+    group.add_argument("--doctor", action="store_true", help="report on MODEL on this machine (also as --json)")
+    group.add_argument("--list-models", action="store_true", help="print the names that work as MODEL")
+    group.add_argument("--paths", action="store_true", help="print where files are looked for")
+    group.add_argument("-v", "--verbose", action="store_true", help="show llama.cpp's log and full error traces")
+    group.add_argument("--version", action="version", version=f"racer-local {version('racer-local')}")
+    return parser
+
+
+def given(args: argparse.Namespace, name: str) -> Any:
+    """What an option says, None where it was left out."""
+    return getattr(args, name, None)
+
+
+def settings(args: argparse.Namespace) -> tuple[dict[str, Any], DraftConfig, dict[str, Any]]:
+    """Check everything that can be checked before a model is loaded."""
+    params = {k: getattr(args, k) for k in ("n_ctx", "n_gpu_layers", "n_threads") if hasattr(args, k)}
+    flash = given(args, "flash_attn")
+    if flash in ("on", "off"):
+        params["flash_attn"] = flash == "on"
+    ModelParams(**params)
+    wish = {
+        "policy": given(args, "draft"),
+        "budget": given(args, "draft_budget"),
+        "draft_temperature": given(args, "draft_temp"),
+        "chain": given(args, "chain"),
+    }
+    draft = DraftConfig(**{k: v for k, v in wish.items() if v is not None})
+    names = ("temperature", "top_k", "top_p", "min_p", "repeat_penalty", "seed")
+    options: dict[str, Any] = {
+        "sampling": SamplingParams(**{k: getattr(args, k) for k in names if hasattr(args, k)}),
+        "stop": given(args, "stop") or (),
+    }
+    if any(not s for s in options["stop"]):
+        raise UsageError("--stop needs a text of at least one character")
+    if hasattr(args, "max_tokens"):
+        if args.max_tokens < 0:
+            raise UsageError(f"--max-tokens must be 0 or more, not {args.max_tokens}")
+        options["max_tokens"] = args.max_tokens
+    return params, draft, options

@@ -1,0 +1,38 @@
+"""Where the prompt of one answer comes from: -p, stdin, or both."""
+
+import argparse
+import os
+import stat
+import sys
+from typing import Any
+
+from racer_local.cli.parser import given
+from racer_local.errors import UsageError
+
+
+def find_prompt(args: argparse.Namespace) -> str | None:
+    """The prompt to answer; None when the terminal chat is wanted.
+
+    Raises:
+        UsageError: There is neither a prompt nor a terminal to ask for one.
+    """
+    named = given(args, "prompt")
+    piped = sys.stdin.read() if named == "-" or _is_piped(sys.stdin) else ""
+    if named not in (None, "-"):
+        return f"{named}\n\n{piped}" if piped.strip() else named
+    if named == "-" or piped:
+        return piped
+    if given(args, "json") or given(args, "jsonl") or given(args, "raw"):
+        raise UsageError("there is no prompt; give one with -p TEXT or on stdin")
+    if not all(stream and stream.isatty() for stream in (sys.stdin, sys.stdout, sys.stderr)):
+        raise UsageError("there is no prompt and no terminal to chat in; give a prompt with -p TEXT or on stdin")
+    return None
+
+
+def _is_piped(stream: Any) -> bool:
+    """Whether somebody sends text on stdin: a pipe, a file or a socket, not a terminal or a device."""
+    try:
+        mode = os.fstat(stream.fileno()).st_mode
+    except (OSError, ValueError, AttributeError):
+        return False
+    return stat.S_ISFIFO(mode) or stat.S_ISREG(mode) or stat.S_ISSOCK(mode)
