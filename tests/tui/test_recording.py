@@ -29,7 +29,7 @@ from racer_local.tui.replay import Replayed, WholeDecoder  # pyright: ignore[rep
 from racer_local.answers import Step
 from racer_local.draft_tree import ROOT, DraftTree
 from racer_local.errors import DecodeError, RacerError, UsageError
-from racer_local.settings import MAX_BUDGET
+from racer_local.settings import MAX_BUDGET, SamplingParams
 from racer_local.stats import GenerationStats
 from racer_local.tokens import N_SOURCES, Source, Token
 from tests.tui.chatting import STARTED, ask, chat, prompt, ready, screen, send, wait_until
@@ -267,7 +267,7 @@ class TestRoundTrip:
     def test_the_demo_model(self, racer: Any, tmp_path: Path):
         recording = Recording(tmp_path / "run.jsonl", racer)
         messages = [{"role": "user", "content": "Count: one, two, one, two, one,"}]
-        made = play(recording, messages, max_tokens=24, draft="racer")
+        made = play(recording, messages, max_tokens=24, draft="racer", sampling=SamplingParams(temperature=0))
         recording._end_file()
         replayed = Replayed(tmp_path / "run.jsonl", speed=0)
         assert all(same(a, b) for a, b in zip(made, play(replayed), strict=True))
