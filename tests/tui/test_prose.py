@@ -2,28 +2,69 @@
 
 import io
 import re
+from collections import Counter
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from racer_local.tui.blocks import MAX_DEPTH, split  # pyright: ignore[reportMissingImports]
-from racer_local.tui.widgets.prose import Prose, draw  # pyright: ignore[reportMissingImports]
+from racer_local.tui.blocks import MAX_DEPTH, is_too_deep, parse, split  # pyright: ignore[reportMissingImports]
+from racer_local.tui.widgets.prose import MARKS, ParsedMarkdown, Prose, draw, loses  # pyright: ignore[reportMissingImports]
 from racer_local.tui.widgets.streaming_lines import STEPS  # pyright: ignore[reportMissingImports]
 from rich.console import Console
+from rich.segment import Segment
 from textual.app import App, ComposeResult
 from textual.containers import VerticalScroll
 from textual.geometry import Offset
 from textual.selection import Selection
+from textual.strip import Strip
+
+from racer_local.terminal_text import readable
 
 PARTS = (
     *("word", "and more", "1. one", "2. two", "12) x", "- a", "* b", "  - c", "   4. d", "> q", ">> r", "    code"),
     *("```py", "```", "~~~", "| a | b |", "|---|:-:|", "| c |", "# head", "## h2", "===", "---", "***", "[r]: there"),
     *("**bold**", "*em", "`code`", "[text](http://u.v)", "![img](u)", "<b>html</b>", "<!-- no -->", "~~old~~", "&amp;"),
+    *(
+        r"D:\proj\data\_scratch",
+        r"\(x_1\)",
+        r"\[ a \]",
+        r"\*no\*",
+        "&lt;br&gt;",
+        "&#42;",
+        "<http://u.v?a&copy=b>",
+        "<m@n.op>",
+    ),
+    *(
+        '[t](</u v> "a &amp; b")',
+        r"[a](b\)c)",
+        "[^1]",
+        "[^1]: note",
+        r"| a \| b | c |",
+        "| a | b | c |",
+        "- [x] done",
+        "007. z",
+    ),
+    *(
+        "```js title=one",
+        "``a ` b``",
+        "a\\\n",
+        "* * *",
+        "<div>\nx\n</div>",
+        "\u2400",
+        "é",
+        "ｗ",
+        "\U0001f600",
+        "\u0301",
+    ),
     *("\\", "  ", "\t", "a  \nb", "http://x.y", "[x", "](y", "$", "日本語", "👩‍👩‍👧", "\u200b", "- [ ] do"),
 )
 TEXTS = st.lists(st.tuples(st.sampled_from(PARTS), st.sampled_from(("", " ", "\n", "\n", "\n\n"))), max_size=14).map(
     lambda parts: "".join(a + b for a, b in parts)
 )
+
+ANY_TEXTS = st.lists(
+    st.one_of(TEXTS, st.text(max_size=20), st.text("\\`*_~#>|-[]()<>&;!: \n1.a日", max_size=30)), max_size=4
+).map("".join)
 
 
 def console() -> Console:
@@ -71,8 +112,83 @@ class TestDraw:
 
     def test_html_images_and_references_are_shown(self):
         shown = drawn("<div>[/z]</div>\n\n![pic](http://u.v/w)\n\n[ref]: there\n\nsee [ref] &lt;\n")
-        for part in ("<div>[/z]</div>", "!pic (http://u.v/w)", "[ref]: there", "see [ref] <"):
+        for part in ("<div>[/z]</div>", "![pic](http://u.v/w)", "[ref]: there", "see [ref] &lt;"):
             assert part in shown
+
+    @pytest.mark.parametrize(
+        "text",
+        [
+            r"D:\proj\data\_scratch",
+            r"\(x_1\) and \[y\]",
+            r"\*no em\* \_nor\_ here \`nor code\`",
+            "&lt;br&gt; &amp; &#42; &copy; &nbsp;",
+            "<http://u.v/?a=1&copy=2> <m@n.op>",
+            'see [a](http://u.v/日本_x?b=%20&amp;c "a \\" title"), ![i](u)',
+            r"[a\]b](c\)d)",
+            "[^1] and [^2]: note",
+            "a line that ends\\\nin a backslash\\",
+            "<div class='x'>\n<!-- no -->\n</div>",
+            "a ~ b ~~c ** d __ e ` f [ g ] ( h | i > j # k",
+            "\u2400 \u241b[31m 日本 👩‍👩‍👧 é e\u0301",
+            r"\# none" "\n" r"1\. none" "\n" r"\- none",
+        ],
+    )
+    def test_what_is_no_mark_stands_as_written(self, text):
+        assert drawn(text, 200) == text
+
+    @pytest.mark.parametrize(
+        ("text", "shown"),
+        [
+            ("a **b** *c* ~~d~~ `e\\*` **f\\*g**", "a b c d e\\* f\\*g"),
+            ("[**b** `c`](u)", "[b c](u)"),
+            (r"# a \# b #", r"a \# b"),
+            ("```c\\+\\+ &amp; x\n&lt;\\*\n```", " c\\+\\+ &amp; x\n &lt;\\*"),
+            ("7) a\n9) b\n0010) c", "    7) a\n    9) b\n 0010) c"),
+            ("1. a\n1. b", " 1. a\n 1. b"),
+            ("- [ ] a\n- [x] b", " • [ ] a\n • [x] b"),
+            ("> a\n> - b", "▌ a\n▌  • b"),
+        ],
+    )
+    def test_only_marks_vanish(self, text, shown):
+        assert drawn(text).rstrip() == shown
+
+    def test_a_pipe_in_a_cell(self):
+        shown = drawn("| a | b |\n|---|---|\n| `c \\| d` | e \\| f \\\\ |\n")
+        assert r"c \| d" in shown
+        assert r"e \| f \\" in shown
+
+    def test_cells_that_the_head_has_no_room_for(self):
+        assert "third" in drawn("| a | b |\n|---|---|\n| c | d | third |\n")
+
+    @pytest.mark.parametrize("width", [8, 12, 20])
+    def test_a_narrow_table_is_whole(self, width):
+        text = "| incomprehensible | b | c | d |\n|---|:-:|--:|---|\n| supercalifragilistic | 日本 | e | f |\n"
+        assert not loses(text, [Strip([Segment(drawn(text, width))])])
+
+    @given(ANY_TEXTS, st.integers(8, 90))
+    @settings(max_examples=500, deadline=None)
+    def test_every_visible_character_is_shown(self, text, width):
+        shown = Counter(drawn(readable(text), width))
+        needed = Counter(c for c in readable(text) if not c.isspace() and c not in MARKS)
+        assert not needed - shown
+
+    @given(st.lists(st.sampled_from(("word", "\\", "\\*", "\\_", "&amp;", "[a](b)", "<http://c.d>", "$", "(", "]"))))
+    @settings(max_examples=300, deadline=None)
+    def test_a_line_without_marks_is_shown_as_written(self, parts):
+        text = " ".join(["text", *parts])
+        assert drawn(text, 1000) == text
+
+    @given(ANY_TEXTS)
+    @settings(max_examples=200, deadline=None)
+    def test_little_has_to_be_shown_as_source(self, text):
+        """What is drawn as Markdown loses nothing by itself, but for cells without a column."""
+        text = re.sub(r"\|", "/", readable(text))
+        for block in split(text):
+            tokens = parse(block)
+            if not is_too_deep(tokens):
+                options = console().options.update(width=200, height=None)
+                lines = console().render_lines(ParsedMarkdown(tokens, "monokai"), options, pad=False)
+                assert not loses(block, [Strip(line) for line in lines])
 
     def test_lines_stay_lines(self):
         assert drawn("roses\nare\n\nred") == "roses\nare\nred"
@@ -85,12 +201,12 @@ class TestDraw:
         grounds = {style.bgcolor if style else None for line in lines for text, style, _ in line if text}
         assert len(grounds) == 1
         assert None not in grounds
-        assert "".join("".join(line.text for line in lines).split()) == "".join(code.split())
+        assert "".join("".join(line.text for line in lines).split()) == "python" + "".join(code.split())
         assert [bool(line.text.strip()) for line in lines[-2:]] == [True, False]
-        assert [line.text.rstrip() for line in lines[:4]] == ["", " if x:", "", '     return f"{x} a long line']
+        assert [line.text.rstrip() for line in lines[:4]] == [" python", " if x:", "", '     return f"{x} a long line']
 
     def test_a_list_keeps_its_numbers(self):
-        assert [line.strip() for line in drawn("7. a\n8. b").split("\n")] == ["7 a", "8 b"]
+        assert [line.strip() for line in drawn("7. a\n8. b").split("\n")] == ["7. a", "8. b"]
 
     @pytest.mark.parametrize("depth", [MAX_DEPTH // 2, MAX_DEPTH, 30, 300])
     def test_deep_nesting_loses_nothing(self, depth):
