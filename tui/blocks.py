@@ -115,3 +115,19 @@ def split(text: str) -> list[str]:
     starts = [token.map[0] for token in _OUTLINE.parse(text) if token.level == 0 and token.map and token.nesting >= 0]
     lines = re.split("(?<=\n)", text)
     return ["".join(lines[a:b]) for a, b in pairwise([0, *starts[1:], len(lines)])]
+
+
+class GrowingBlocks:
+    """The blocks of a text that grows at its end."""
+
+    def __init__(self) -> None:
+        self._growing = ""
+        """The block that grows, and whatever of the next has begun."""
+
+    def append(self, text: str) -> tuple[list[str], list[str]]:
+        """Add to the text; returns the blocks that are settled by it, and those that come after and can change."""
+        self._growing += text
+        end = self._growing.rfind("\n") + 1
+        *settled, last = split(self._growing[:end])
+        self._growing = last + self._growing[end:]
+        return settled, split(self._growing)

@@ -3,11 +3,12 @@
 import io
 import re
 from collections import Counter
+from itertools import pairwise
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from racer_local.tui.blocks import MAX_DEPTH, is_too_deep, parse, split  # pyright: ignore[reportMissingImports]
+from racer_local.tui.blocks import MAX_DEPTH, GrowingBlocks, is_too_deep, parse, split  # pyright: ignore[reportMissingImports]
 from racer_local.tui.widgets.prose import MARKS, ParsedMarkdown, Prose, draw, loses  # pyright: ignore[reportMissingImports]
 from racer_local.tui.widgets.streaming_lines import STEPS  # pyright: ignore[reportMissingImports]
 from rich.console import Console
@@ -89,6 +90,17 @@ class TestSplit:
         *settled, last = split("".join(lines[:at]))
         assert (settled + split(last + "".join(lines[at:])))[: len(settled)] == split(text)[: len(settled)]
         assert settled + split(last + "".join(lines[at:])) == split(text)
+
+    @given(ANY_TEXTS, st.data())
+    @settings(max_examples=300)
+    def test_pieces_of_any_size_give_the_blocks_of_the_whole(self, text, data):
+        text = readable(text)
+        cuts = sorted(data.draw(st.lists(st.integers(0, len(text)), max_size=10)))
+        blocks, settled, rest = GrowingBlocks(), [], []
+        for a, b in pairwise([0, *cuts, len(text)]):
+            new, rest = blocks.append(text[a:b])
+            settled += new
+        assert settled + rest == split(text)
 
     def test_a_line_that_grows_can_join_the_block_before(self):
         assert split("1. a\n\n2") == ["1. a\n\n", "2"]

@@ -1,15 +1,27 @@
 """Thoughts in the chat: folded however they are marked, while they come, resumed, regenerated and gone on with."""
 
 from collections.abc import Iterator, Sequence
+from random import Random
 
 import pytest
 from racer_local.tui import app as tui_app  # pyright: ignore[reportMissingImports]
 from racer_local.tui.app import ChatApp  # pyright: ignore[reportMissingImports]
 from racer_local.tui.sessions import Session, read  # pyright: ignore[reportMissingImports]
+from racer_local.tui.widgets.answer import Answer  # pyright: ignore[reportMissingImports]
+from racer_local.tui.widgets.prose import Prose  # pyright: ignore[reportMissingImports]
+from textual.app import App, ComposeResult
+from textual.containers import VerticalScroll
+from textual.selection import SELECT_ALL
+from textual.widget import Widget
+from textual.widgets import Static
 
 from racer_local import locations
+from racer_local.answers import Step
+from racer_local.draft_tree import DraftTree
 from racer_local.errors import DecodeError
-from racer_local.thoughts import FORMATS, THINK, ThoughtFormat
+from racer_local.stats import GenerationStats
+from racer_local.thoughts import FORMATS, THINK, ThoughtFormat, ThoughtSplitter
+from racer_local.tokens import Source, Token
 from tests.tui.chatting import SIZE, STARTED, ask, chat, kept, screen, wait_until
 from tests.tui.scripted import ScriptedRacer
 
@@ -123,3 +135,88 @@ async def test_gone_on_with_it_goes_on_as_a_thought():
         await wait_until(pilot, lambda: "thought: 3 words" in screen(pilot))
         assert "forty-two" in screen(pilot)
         assert "deep" not in screen(pilot)
+
+
+class Stage(App[None]):
+    """Answers on a screen."""
+
+    def compose(self) -> ComposeResult:
+        yield VerticalScroll()
+
+    async def show(self, text: str, known: ThoughtFormat, sizes: Sequence[int], *, opened: bool) -> Answer:
+        """An answer that comes in pieces of these sizes, at once where there are none."""
+        answer = Answer()
+        await self.query_one(VerticalScroll).mount(answer)
+        answer.begin(ThoughtSplitter(known, opened=opened))
+        if not sizes:
+            answer.put(text)
+            return answer
+        stats, n, at = GenerationStats(), 0, 0
+        while at < len(text):
+            piece = text[at : at + sizes[n % len(sizes)]]
+            at, n = at + len(piece), n + 1
+            token = Token(n, piece, Source.MODEL, 0, 0, n)
+            answer.add([Step(piece, (token,), DraftTree.empty(), (), 1, stats)])
+        answer.finish()
+        return answer
+
+
+def looks(answer: Answer) -> tuple[str, str]:
+    """The line of the thought, with the thought where it is unfolded, and the answer as it is drawn."""
+    thought = answer.query_one(".thought", Static)
+    return str(thought.visual) if thought.display else "", answer.query_one(Prose).text
+
+
+WORDS = (
+    "deep",
+    " ",
+    "\n",
+    "\n\n",
+    "# head",
+    "- a",
+    "1. b",
+    "```",
+    "`c`",
+    "| a | b |\n|--|--|\n",
+    "\\(",
+    "&lt;",
+    "日本",
+    "*",
+    "<",
+)
+
+
+async def test_what_comes_in_pieces_looks_as_if_it_came_at_once():
+    random = Random(3)
+    app = Stage()
+    async with app.run_test(size=(70, 24)) as pilot:
+        for round in range(3 * len(FORMATS)):
+            known = FORMATS[round % len(FORMATS)]
+            marks = (*known.marks, known.opens, known.closes, marked(known))
+            text = "".join(
+                random.choice(marks if random.random() < 0.3 else WORDS) for _ in range(random.randrange(25))
+            )
+            opened = random.random() < 0.3
+            sizes = [[1], [2, 7], [random.randrange(1, 30), 3]][round % 3]
+            shown = [await app.show(text, known, some, opened=opened) for some in (sizes, ())]
+            for answer in shown:
+                answer.show_thought = True
+            await pilot.pause()
+            assert looks(shown[0]) == looks(shown[1]), (text, known.name, sizes)
+            await app.query_one(VerticalScroll).remove_children()
+
+
+async def test_a_folded_thought_is_not_copied():
+    app = Stage()
+    async with app.run_test(size=(70, 24)) as pilot:
+        for known in FORMATS:
+            answer = await app.show(marked(known), known, [4], opened=False)
+            await pilot.pause()
+            for is_unfolded in (False, True):
+                answer.show_thought = is_unfolded
+                await pilot.pause()
+                app.screen.selections = {part: SELECT_ALL for part in answer.query(Widget) if part.display}
+                copied = app.screen.get_selected_text() or ""
+                assert "forty-two" in copied
+                assert ("deep in it" in copied) is is_unfolded
+            await answer.remove()

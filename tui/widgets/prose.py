@@ -15,7 +15,7 @@ from rich.text import Text
 from rich.theme import Theme
 from textual.strip import Strip
 
-from ..blocks import LINK, TARGET, is_too_deep, parse, split
+from ..blocks import LINK, TARGET, GrowingBlocks, is_too_deep, parse
 from .streaming_lines import StreamingLines
 
 MIN_WIDTH = 8
@@ -155,16 +155,11 @@ class Prose(StreamingLines[str]):
 
     def __init__(self) -> None:
         super().__init__()
-        self._growing = ""
-        """The block that grows, and whatever of the next has begun."""
+        self._blocks = GrowingBlocks()
 
     def append(self, text: str) -> None:
         """Add to the text."""
-        self._growing += text
-        end = self._growing.rfind("\n") + 1
-        *settled, last = split(self._growing[:end])
-        self._growing = last + self._growing[end:]
-        self.grow(settled, split(self._growing))
+        self.grow(*self._blocks.append(text))
 
     def draw_block(self, block: str, width: int, *, settled: bool) -> list[Strip]:
         """See `StreamingLines`. Code gets its colours once complete: they are found from its beginning each time."""
