@@ -1,13 +1,15 @@
 """Finding a model by path, by a name from models.toml, or the demo model when nothing is named."""
 
 import importlib.util
+import os
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from racer_local import locations
 from racer_local.errors import ModelError, UsageError
+from racer_local.text_file import read_text
 
 DEMO = "demo"
 HOW_TO_GET_ONE = (
@@ -79,13 +81,26 @@ def locate(entry: Entry) -> Path | None:
 
 def _first_match(roots: Sequence[Path], patterns: Sequence[str]) -> Path | None:
     for root in roots:
+        # the current directory may be the root of everything: only the model directories are searched through
+        below = [root] if root == Path.cwd() else list(_folders(root))
         for pattern in patterns:
-            # the current directory may be the root of everything: only the model directories are searched through
-            deep = sorted(root.glob(f"**/{pattern}")) if root != Path.cwd() else []
+            deep = sorted(path for folder in below[1:] for path in folder.glob(pattern))
             for path in sorted(root.glob(pattern)) + deep:
                 if path.is_file():
                     return path
     return None
+
+
+def _folders(root: Path) -> Iterator[Path]:
+    """A folder and all below it, each once; links to folders are followed, also where they lead in a circle."""
+    seen: set[tuple[int, int]] = set()
+    for place, names, _ in os.walk(root, followlinks=True):
+        status = os.stat(place)
+        if (status.st_dev, status.st_ino) in seen:
+            names.clear()
+            continue
+        seen.add((status.st_dev, status.st_ino))
+        yield Path(place)
 
 
 def find_model(model: str | Path | None) -> Path:
@@ -135,8 +150,8 @@ def _expanded(path: Path) -> Path:
 
 def _toml(file: Path) -> dict[str, object]:
     try:
-        return tomllib.loads(file.read_text("utf-8"))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        return tomllib.loads(read_text(file))
+    except tomllib.TOMLDecodeError as error:
         raise UsageError(f"{file} cannot be read: {error}") from error
 
 

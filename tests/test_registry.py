@@ -114,10 +114,10 @@ def test_malformed_files_say_what_is_wrong(places: Path, text: str, says: str) -
 
 
 def test_a_file_that_is_no_text(places: Path) -> None:
-    (places / "config" / "models.toml").write_bytes(b"\xff\xfe\x00")
-    with pytest.raises(UsageError, match="cannot be read"):
+    (places / "config" / "models.toml").write_bytes(b"x\xff\x00")
+    with pytest.raises(UsageError, match="no text in UTF-8"):
         registry.entries()
-    with pytest.raises(UsageError, match="cannot be read"):
+    with pytest.raises(UsageError, match="no text in UTF-8"):
         registry.model_dirs()
 
 
@@ -300,3 +300,41 @@ def test_asking_for_paths_creates_nothing(tmp_path: Path, monkeypatch: pytest.Mo
     registry.entries()
     registry.model_dirs()
     assert list(tmp_path.iterdir()) == []
+
+
+# folders that are links
+
+
+def link(place: Path, to: Path) -> None:
+    """Make a folder that is a link to another one."""
+    place.parent.mkdir(parents=True, exist_ok=True)
+    place.symlink_to(to, target_is_directory=True)
+
+
+def named(pattern: str) -> Path | None:
+    """The file that a pattern finds."""
+    return registry.locate(registry.Entry("x", "", (pattern,)))
+
+
+def test_a_model_in_a_linked_folder_is_found(places: Path) -> None:
+    put(places / "disk" / "deep" / "x.gguf")
+    link(places / "home" / "models" / "big", places / "disk")
+    assert named("x.gguf") == places / "home" / "models" / "big" / "deep" / "x.gguf"
+    assert named("deep/x.gguf") == places / "home" / "models" / "big" / "deep" / "x.gguf"
+
+
+def test_a_linked_model_folder_is_searched_through(places: Path) -> None:
+    put(places / "disk" / "deep" / "x.gguf")
+    link(places / "home" / "models", places / "disk")
+    assert named("x.gguf") == places / "home" / "models" / "deep" / "x.gguf"
+
+
+def test_links_that_lead_in_a_circle_end(places: Path) -> None:
+    models = places / "home" / "models"
+    link(models / "a" / "up", models)
+    link(models / "a" / "b", models / "a")
+    link(models / "gone", places / "nowhere")
+    assert named("x.gguf") is None
+    assert len(list(registry._folders(models))) == 2
+    put(models / "c" / "x.gguf")
+    assert named("x.gguf") == models / "c" / "x.gguf"

@@ -34,6 +34,7 @@ LAYERS = (
         "state_file",
         "terminal",
         "terminal_text",
+        "text_file",
         "thoughts",
     ),
 )

@@ -1,7 +1,6 @@
 """What each command of racer-bench does: measure, print a table for people, write a report for programs."""
 
 import argparse
-import sys
 import time
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
@@ -10,6 +9,7 @@ from racer_local import gguf_file, registry
 from racer_local.bench import machine, questions, report
 from racer_local.bench.output import Progress, interruptible, whole_numbers, write_json
 from racer_local.bench.rows import OFF, Row
+from racer_local.cli.command import say
 from racer_local.cli.door import terminal
 from racer_local.errors import ExitCode, UsageError
 from racer_local.settings import DraftConfig
@@ -45,8 +45,8 @@ def run(args: argparse.Namespace, command: str) -> int:
         for method in chosen:
             method.close()
     cells = report.summarise(results.rows, OFF)
-    print(_heading(facts, done.complete))
-    print(report.table(cells))
+    say(_heading(facts, done.complete))
+    say(report.table(cells))
     _print_sameness(results)
     write_json(args.out, {**facts, "complete": done.complete, "summary": _cells(cells), **results.as_dict()})
     return done.exit_code()
@@ -93,9 +93,9 @@ def cost(args: argparse.Namespace, command: str) -> int:
         "model": path.name,
         "model_hash": gguf_file.file_id(path),
     }
-    print(_heading(facts, done.complete))
+    say(_heading(facts, done.complete))
     if curves:
-        print(costs.table(curves))
+        say(costs.table(curves))
     write_json(args.out, {**facts, "complete": done.complete, "curves": [c.as_dict() for c in curves]})
     return done.exit_code()
 
@@ -126,7 +126,7 @@ def record(args: argparse.Namespace, command: str) -> int:
     if trace.answers:
         trace.save(args.out)
         n_tokens = sum(len(a.tokens) for a in trace.answers)
-        print(f"{args.out}: {len(trace.answers)} answers, {n_tokens} tokens", file=sys.stderr)
+        say(f"{args.out}: {len(trace.answers)} answers, {n_tokens} tokens", on_stderr=True)
     return done.exit_code()
 
 
@@ -153,10 +153,10 @@ def replay(args: argparse.Namespace, command: str) -> int:
     done = interruptible(run, rows)
     cells = report.summarise(rows, OFF)
     facts = {"command": command, "machine": machine.describe(), "trace": trace.info, "curve": curve.source}
-    print(_heading(facts, done.complete))
-    print(f"cost of a decode: {curve.source}; speeds are in tokens per plain step")
-    print(report.table(cells))
-    print(f"{sum(r.n_tokens for r in rows) / (time.perf_counter() - started):.0f} tokens/s replayed", file=sys.stderr)
+    say(_heading(facts, done.complete))
+    say(f"cost of a decode: {curve.source}; speeds are in tokens per plain step")
+    say(report.table(cells))
+    say(f"{sum(r.n_tokens for r in rows) / (time.perf_counter() - started):.0f} tokens/s replayed", on_stderr=True)
     write_json(args.out, {**facts, "complete": done.complete, "summary": _cells(cells)})
     return done.exit_code()
 
@@ -168,7 +168,7 @@ def priors(args: argparse.Namespace, command: str) -> int:
     from racer_local.bench.trace import Trace
 
     made = making.make([Trace.load(file) for file in args.traces], curves.load(args.cost), Progress("answers"))
-    print(f"{_heading({'command': command}, True)}\n{making.summary(made)}")
+    say(f"{_heading({'command': command}, True)}\n{making.summary(made)}")
     write_json(args.out, making.as_dict(made, command))
     return ExitCode.DONE
 
@@ -189,8 +189,8 @@ def peer(args: argparse.Namespace, command: str) -> int:
     )
     cells = report.summarise([*before, *answered], OFF)
     facts = {"command": command, "machine": machine.describe(), "model": args.url}
-    print(_heading(facts, done.complete))
-    print(report.table(cells))
+    say(_heading(facts, done.complete))
+    say(report.table(cells))
     everything = rows.Results([*before, *answered]).as_dict()
     write_json(args.out, {**facts, "complete": done.complete, "summary": _cells(cells), **everything})
     return done.exit_code()
@@ -220,8 +220,8 @@ def interface(args: argparse.Namespace, command: str) -> int:
     path = registry.find_model(args.model)
     facts = {"command": command, "machine": machine.describe(), "model": path.name}
     timings, table = terminal().time_interface(path, args.max_tokens, args.key_tokens, args.repeats, Progress("runs"))
-    print(_heading(facts, True))
-    print(table)
+    say(_heading(facts, True))
+    say(table)
     write_json(args.out, {**facts, "interface": timings})
     return ExitCode.DONE
 
@@ -232,8 +232,8 @@ def kernels(args: argparse.Namespace, command: str) -> int:
 
     facts = {"command": command, "machine": machine.describe()}
     timings = timing.run()
-    print(_heading(facts, True))
-    print(timing.table(timings))
+    say(_heading(facts, True))
+    say(timing.table(timings))
     write_json(args.out, {**facts, "kernels": timing.as_dicts(timings)})
     return ExitCode.DONE
 
@@ -284,7 +284,7 @@ def _print_sameness(results: Any) -> None:
     for label, n in results.compared.items():
         gaps = sorted((d.gap for d in results.differences if d.method == label), reverse=True)
         largest = f"; largest gaps at a first difference: {', '.join(f'{g:.2f}' for g in gaps[:5])}" if gaps else ""
-        print(f"{label}: {results.same.get(label, 0)} of {n} answers have the same text as {OFF}{largest}")
+        say(f"{label}: {results.same.get(label, 0)} of {n} answers have the same text as {OFF}{largest}")
 
 
 def _cells(cells: dict[str, dict[str, report.Cell]]) -> dict[str, Any]:

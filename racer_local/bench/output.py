@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from racer_local.errors import ExitCode, RacerError, UsageError
+from racer_local.terminal_text import neutral
 
 
 def write_json(file: Path | None, data: dict[str, Any]) -> None:
@@ -93,7 +94,7 @@ class Progress:
         if _interrupted.is_set():
             raise KeyboardInterrupt
         if sys.stderr.isatty():
-            print(f"\r\x1b[K{self._what} {text}", end="", file=sys.stderr, flush=True)
+            print(f"\r\x1b[K{neutral(self._what)} {text}", end="", file=sys.stderr, flush=True)
 
     def end(self) -> None:
         """Clear the line."""

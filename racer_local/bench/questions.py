@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from racer_local.errors import UsageError
+from racer_local.text_file import read_text
 
 OWN = Path(__file__).with_name("prompts.jsonl")
 """The questions written for this project, used when none are named."""
@@ -62,10 +63,7 @@ def load(files: Sequence[Path], limit: int | None = None, skip: int = 0) -> list
 
 
 def _read(file: Path, taken: set[tuple[str, str]]) -> list[Question]:
-    try:
-        lines = file.read_text("utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"cannot read the questions {file}: {error}") from error
+    lines = read_text(file, "the questions").splitlines()
     found = []
     for number, line in enumerate(lines, 1):
         if line.strip():

@@ -11,12 +11,18 @@ from racer_local.errors import ExitCode, RacerError
 from racer_local.terminal_text import neutral
 
 
+def say(text: str, *, on_stderr: bool = False) -> None:
+    """Print a line; in a terminal nothing of it steers, elsewhere it is exact, so that programs can use it."""
+    stream = sys.stderr if on_stderr else sys.stdout
+    print(neutral(text) if stream.isatty() else text, file=stream)
+
+
 class Parser(argparse.ArgumentParser):
     """An argument parser that answers a mistake with one line."""
 
     def error(self, message: str) -> NoReturn:
         """Say what is wrong and leave."""
-        print(f"{self.prog}: {message} (see {self.prog} --help)", file=sys.stderr)
+        say(f"{self.prog}: {message} (see {self.prog} --help)", on_stderr=True)
         raise SystemExit(ExitCode.USAGE)
 
 
@@ -35,15 +41,15 @@ def report_errors(program: str, work: Callable[[], int], *, verbose: bool) -> in
         return work()
     except RacerError as error:
         if verbose:
-            traceback.print_exc()
-        print(f"{program}: {neutral(str(error))}", file=sys.stderr)
+            say(traceback.format_exc(), on_stderr=True)
+        say(f"{program}: {error}", on_stderr=True)
         return error.exit_code
     except BrokenPipeError:
         _give_up_stdout()
         return ExitCode.FAILED
     except OSError as error:
         if verbose:
-            traceback.print_exc()
+            say(traceback.format_exc(), on_stderr=True)
         _give_up_stdout()
         print(f"{program}: {error.strerror or error}", file=sys.stderr)
         return ExitCode.FAILED

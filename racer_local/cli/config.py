@@ -10,7 +10,7 @@
     [look]
     theme = "nord"
 
-The command line comes first, then the environment (`RACER_TEMP=0.7`), then the file.
+The command line comes first, then the environment (`RACER_TEMP=0.7`; an empty variable is none), then the file.
 """
 
 import argparse
@@ -23,9 +23,10 @@ from typing import Any
 from racer_local import locations
 from racer_local.errors import UsageError
 from racer_local.terminal import Look
+from racer_local.text_file import read_text
 
 SECTIONS = ("options", "keys", "look")
-TRUE, FALSE = ("1", "true", "yes", "on"), ("0", "false", "no", "off", "")
+TRUE, FALSE = ("1", "true", "yes", "on"), ("0", "false", "no", "off")
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,12 +50,8 @@ def load() -> Config:
     """
     file = locations.config_file()
     try:
-        data = tomllib.loads(file.read_text("utf-8"))
-    except FileNotFoundError:
-        return Config()
-    except OSError as error:
-        raise UsageError(f"cannot read {file}: {error.strerror}") from error
-    except ValueError as error:
+        data = tomllib.loads(read_text(file)) if file.exists() else {}
+    except tomllib.TOMLDecodeError as error:
         raise UsageError(f"{file} is no valid TOML: {error}") from error
     unknown = [name for name in data if name not in SECTIONS]
     if unknown or not all(isinstance(section, dict) for section in data.values()):
@@ -90,7 +87,7 @@ def fill(args: argparse.Namespace, parser: argparse.ArgumentParser, names: Itera
         if hasattr(args, action.dest):
             continue
         variable = f"RACER_{name.upper().replace('-', '_')}"
-        if variable in os.environ:
+        if os.environ.get(variable):
             setattr(args, action.dest, _value(action, os.environ[variable], variable))
         elif name in config.options:
             where = f"{locations.config_file()}: {name}"

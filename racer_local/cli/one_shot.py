@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from racer_local.cli.answer_summary import summary
+from racer_local.cli.command import say
 from racer_local.cli.console import Interrupt, Progress
 from racer_local.cli.parser import given
 from racer_local.errors import ExitCode
@@ -45,7 +46,9 @@ def answer(args: argparse.Namespace, open_racer: Opener, prompt: str, options: d
         if as_json or as_lines:
             print(json.dumps(_totals(racer, done), ensure_ascii=False), flush=True)
         else:
-            print(f"racer-chat: {summary(done.stats)}", file=sys.stderr)
+            say(f"racer-chat: {summary(done.stats)}", on_stderr=True)
+            if why := _why_cut(racer, done.finish_reason):
+                say(f"racer-chat: {why}", on_stderr=True)
     _say_notes(racer, said)
     return ExitCode.INTERRUPTED if done.finish_reason == "cancelled" else ExitCode.DONE
 
@@ -55,7 +58,16 @@ def _say_notes(racer: "Racer", said: set[str]) -> None:
     for note in racer.notes:
         if note not in said:
             said.add(note)
-            print(f"racer-chat: {neutral(note)}", file=sys.stderr)
+            say(f"racer-chat: {note}", on_stderr=True)
+
+
+def _why_cut(racer: "Racer", finish_reason: str | None) -> str:
+    """Why an answer ended before the model had ended it; empty where it did not."""
+    if finish_reason == "length":
+        return "the answer was cut: it has as many tokens as -n allows"
+    if finish_reason == "context":
+        return f"the answer was cut: the context of {racer.engine.n_ctx} tokens is full; raise it with -c"
+    return ""
 
 
 def _shown(steps: Iterator["Step"], show: Callable[["Step"], None]) -> Iterator["Step"]:

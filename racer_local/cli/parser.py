@@ -29,6 +29,7 @@ def build_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("model", nargs="?", help="path of a .gguf file, or a name of --list-models (default: demo)")
     parser.add_argument("-p", "--prompt", metavar="TEXT", help="answer TEXT and leave; '-' reads it from stdin")
+    parser.add_argument("--no-stdin", action="store_true", help="leave stdin alone, in the loop of a script say")
     parser.add_argument("-s", "--system", metavar="TEXT", help="system prompt")
     parser.add_argument("-n", "--max-tokens", type=int, metavar="N", help="end the answer after N tokens")
 

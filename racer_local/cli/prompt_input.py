@@ -4,10 +4,17 @@ import argparse
 import os
 import stat
 import sys
+import threading
 from typing import Any
 
 from racer_local.cli.parser import given
 from racer_local.errors import UsageError
+from racer_local.text_file import decode
+
+WAIT_S = 1.0
+"""Waiting longer for input is told."""
+WAITING = "waiting for the end of stdin, which goes below the prompt (--no-stdin leaves it alone)"
+PIECE_BYTES = 1 << 16
 
 
 def find_prompt(args: argparse.Namespace) -> str | None:
@@ -17,7 +24,8 @@ def find_prompt(args: argparse.Namespace) -> str | None:
         UsageError: There is neither a prompt nor a terminal to ask for one.
     """
     named = given(args, "prompt")
-    piped = sys.stdin.read() if named == "-" or _is_piped(sys.stdin) else ""
+    reads = named == "-" or (_is_piped(sys.stdin) and not given(args, "no_stdin"))
+    piped = decode(_read_all(sys.stdin), "stdin", errors="replace") if reads else ""
     if named not in (None, "-"):
         return f"{named}\n\n{piped}" if piped.strip() else named
     if named == "-" or piped:
@@ -36,3 +44,26 @@ def _is_piped(stream: Any) -> bool:
     except (OSError, ValueError, AttributeError):
         return False
     return stat.S_ISFIFO(mode) or stat.S_ISREG(mode) or stat.S_ISSOCK(mode)
+
+
+def _read_all(stream: Any) -> bytes:
+    """Everything up to the end; a pause that may be somebody's forgotten open pipe is told once, on stderr."""
+    pieces: list[bytes] = []
+    told = threading.Event()
+
+    def tell() -> None:
+        if not told.is_set():
+            told.set()
+            print(f"racer-chat: {WAITING}", file=sys.stderr, flush=True)
+
+    while True:
+        timer = threading.Timer(WAIT_S, tell)
+        timer.daemon = True
+        timer.start()
+        try:
+            piece = stream.buffer.read1(PIECE_BYTES)
+        finally:
+            timer.cancel()
+        if not piece:
+            return b"".join(pieces)
+        pieces.append(piece)

@@ -8,6 +8,8 @@ from functools import cache
 
 import llama_cpp
 
+from racer_local.terminal_text import neutral
+
 LOG_LINES = 200
 LOG_DEBUG = 1
 LOG_ERROR = 4
@@ -32,7 +34,8 @@ def _on_log(level: int, text: bytes, _user_data: ctypes.c_void_p) -> None:
             level, line = last_level, last + line
         _log.append((level, line))
     if _echo:
-        sys.stderr.write(text.decode("utf-8", "replace"))
+        said = text.decode("utf-8", "replace")
+        sys.stderr.write(neutral(said) if sys.stderr.isatty() else said)
 
 
 def load(*, echo_log: bool | None = None) -> None:
