@@ -23,6 +23,7 @@ from racer_local.llama.chat import ChatFormat, Message
 from racer_local.llama.engine import CLOSED, Engine
 from racer_local.llama.model import Model
 from racer_local.llama.sampling import Sampler
+from racer_local.llama.versions import version_note
 from racer_local.loop import Loop, Parts
 from racer_local.settings import (
     DraftConfig,
@@ -128,8 +129,8 @@ class Racer:
     @property
     def notes(self) -> list[str]:
         """See the class."""
-        template = [self.chat_format.note] if self.chat_format.note else []
-        return template + self._learned.notes
+        own = [note for note in (version_note(), self.chat_format.note) if note]
+        return own + self._learned.notes
 
     @property
     def engine(self) -> Engine:

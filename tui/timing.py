@@ -18,7 +18,6 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from textual import events
-from textual.screen import Screen
 
 from racer_local.answers import Step
 from racer_local.api import Racer
@@ -110,8 +109,8 @@ class _Watched(ChatApp):
 
     drawn = ""
 
-    def _display(self, screen: Screen[Any], renderable: Any) -> None:
-        super()._display(screen, renderable)
+    def post_display_hook(self) -> None:
+        """Textual has drawn."""
         self.drawn = self.prompt.text
 
 

@@ -5,7 +5,7 @@ import os
 import sys
 import traceback
 from collections.abc import Callable
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from racer_local.errors import ExitCode, RacerError
 from racer_local.terminal_text import neutral
@@ -18,7 +18,15 @@ def say(text: str, *, on_stderr: bool = False) -> None:
 
 
 class Parser(argparse.ArgumentParser):
-    """An argument parser that answers a mistake with one line."""
+    """An argument parser that answers a mistake with one line.
+
+    Attributes:
+        options: What `add_argument` has returned, by long name, of options that may be looked up.
+    """
+
+    def __init__(self, *args: Any, **settings: Any) -> None:
+        super().__init__(*args, **settings)
+        self.options: dict[str, argparse.Action] = {}
 
     def error(self, message: str) -> NoReturn:
         """Say what is wrong and leave."""

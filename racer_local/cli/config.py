@@ -21,10 +21,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from racer_local import locations
+from racer_local.cli.command import Parser
 from racer_local.errors import UsageError
 from racer_local.terminal import Look
 from racer_local.text_file import read_text
 
+REPEATABLE = ("stop",)
+"""Options that may be given more than once, each time with one value more."""
 SECTIONS = ("options", "keys", "look")
 TRUE, FALSE = ("1", "true", "yes", "on"), ("0", "false", "no", "off")
 
@@ -66,7 +69,7 @@ def load() -> Config:
     return Config(data.get("options", {}), Look(keys, look.get("theme")))
 
 
-def fill(args: argparse.Namespace, parser: argparse.ArgumentParser, names: Iterable[str], config: Config) -> None:
+def fill(args: argparse.Namespace, parser: Parser, names: Iterable[str], config: Config) -> None:
     """Fill in what the command line has left out.
 
     Args:
@@ -78,8 +81,7 @@ def fill(args: argparse.Namespace, parser: argparse.ArgumentParser, names: Itera
     Raises:
         UsageError: A value is not what the option takes, or the file names an option that is none of these.
     """
-    actions = {option[2:]: a for a in parser._actions for option in a.option_strings if option.startswith("--")}
-    allowed = {name: actions[name] for name in names}
+    allowed = {name: parser.options[f"--{name}"] for name in names}
     for name in config.options:
         if name not in allowed:
             raise UsageError(f"{locations.config_file()}: [options] knows {', '.join(allowed)}, not {name!r}")
@@ -110,7 +112,7 @@ def _value(action: argparse.Action, value: Any, where: str) -> Any:
         raise UsageError(f"{where} cannot be {value!r}") from error
     if action.choices is not None and any(v not in action.choices for v in typed):
         raise UsageError(f"{where} must be one of {', '.join(map(str, action.choices))}, not {value!r}")
-    if isinstance(action, argparse._AppendAction):
+    if action.dest in REPEATABLE:
         return typed
     if len(typed) != 1:
         raise UsageError(f"{where} takes one value")

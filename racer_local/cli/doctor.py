@@ -65,6 +65,7 @@ def examine(racer: Racer) -> Report:
     facts = {
         "model": {
             "file": str(model.path),
+            "name": model.name or "none in the file",
             "MiB": round(model.file_bytes / MIB, 1),
             "kind": model.description,
             "memory": _memory_kind(racer),

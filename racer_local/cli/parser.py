@@ -17,7 +17,7 @@ FILLED_IN = (
 """Options that the environment and config.toml may give."""
 
 
-def build_parser() -> argparse.ArgumentParser:
+def build_parser() -> Parser:
     """All options of racer-chat; defaults left out here are those of `settings`."""
     parser = Parser(
         prog="racer-chat",
@@ -27,57 +27,64 @@ def build_parser() -> argparse.ArgumentParser:
         argument_default=argparse.SUPPRESS,
         allow_abbrev=False,
     )
-    parser.add_argument("model", nargs="?", help="path of a .gguf file, or a name of --list-models (default: demo)")
-    parser.add_argument("-p", "--prompt", metavar="TEXT", help="answer TEXT and leave; '-' reads it from stdin")
-    parser.add_argument("--no-stdin", action="store_true", help="leave stdin alone, in the loop of a script say")
-    parser.add_argument("-s", "--system", metavar="TEXT", help="system prompt")
-    parser.add_argument("-n", "--max-tokens", type=int, metavar="N", help="end the answer after N tokens")
 
-    parser.add_argument(
+    def add(to: Any, *names: str, **settings: Any) -> None:
+        """To the parser or to a group of it, whose class has no public name."""
+        action = to.add_argument(*names, **settings)
+        parser.options |= {name: action for name in names if name.startswith("--")}
+
+    add(parser, "model", nargs="?", help="path of a .gguf file, or a name of --list-models (default: demo)")
+    add(parser, "-p", "--prompt", metavar="TEXT", help="answer TEXT and leave; '-' reads it from stdin")
+    add(parser, "--no-stdin", action="store_true", help="leave stdin alone, in the loop of a script say")
+    add(parser, "-s", "--system", metavar="TEXT", help="system prompt")
+    add(parser, "-n", "--max-tokens", type=int, metavar="N", help="end the answer after N tokens")
+
+    add(
+        parser,
         "--resume",
         nargs="?",
         const="",
         metavar="NAME",
         help="go on with an earlier conversation, the last one if none is named",
     )
-    parser.add_argument("--sessions", action="store_true", help="list the conversations that --resume knows")
+    add(parser, "--sessions", action="store_true", help="list the conversations that --resume knows")
 
     group = parser.add_argument_group("sampling")
-    group.add_argument("--temp", dest="temperature", type=float, metavar="T", help="temperature; 0 is greedy")
-    group.add_argument("--top-k", type=int, metavar="K")
-    group.add_argument("--top-p", type=float, metavar="P")
-    group.add_argument("--min-p", type=float, metavar="P")
-    group.add_argument("--repeat-penalty", type=float, metavar="X")
-    group.add_argument("--seed", type=int, metavar="N")
-    group.add_argument("--stop", action="append", metavar="TEXT", help="end the answer before TEXT (repeatable)")
+    add(group, "--temp", dest="temperature", type=float, metavar="T", help="temperature; 0 is greedy")
+    add(group, "--top-k", type=int, metavar="K")
+    add(group, "--top-p", type=float, metavar="P")
+    add(group, "--min-p", type=float, metavar="P")
+    add(group, "--repeat-penalty", type=float, metavar="X")
+    add(group, "--seed", type=int, metavar="N")
+    add(group, "--stop", action="append", metavar="TEXT", help="end the answer before TEXT (repeatable)")
 
     group = parser.add_argument_group("model")
-    group.add_argument("-c", "--ctx-size", dest="n_ctx", type=int, metavar="N", help="context in tokens")
-    group.add_argument("-ngl", "--gpu-layers", dest="n_gpu_layers", type=int, metavar="N", help="-1: all (default)")
-    group.add_argument("-t", "--threads", dest="n_threads", type=int, metavar="N")
-    group.add_argument("-fa", "--flash-attn", choices=("auto", "on", "off"), help="auto: on for GPUs, off for CPUs")
-    group.add_argument("--raw", action="store_true", help="complete the prompt without a chat template")
-    group.add_argument("--chat-template", metavar="FILE", help="use this Jinja template instead of the model's own")
+    add(group, "-c", "--ctx-size", dest="n_ctx", type=int, metavar="N", help="context in tokens")
+    add(group, "-ngl", "--gpu-layers", dest="n_gpu_layers", type=int, metavar="N", help="-1: all (default)")
+    add(group, "-t", "--threads", dest="n_threads", type=int, metavar="N")
+    add(group, "-fa", "--flash-attn", choices=("auto", "on", "off"), help="auto: on for GPUs, off for CPUs")
+    add(group, "--raw", action="store_true", help="complete the prompt without a chat template")
+    add(group, "--chat-template", metavar="FILE", help="use this Jinja template instead of the model's own")
 
     group = parser.add_argument_group("drafting")
-    group.add_argument("--draft", choices=POLICIES, help="where drafts come from")
-    group.add_argument("--draft-budget", type=int, metavar="N", help=f"tokens in one decode, 1 to {MAX_BUDGET}")
-    group.add_argument(
-        "--draft-temp", type=float, metavar="T", help="above 1 policy auto drafts wider trees, below deeper ones"
+    add(group, "--draft", choices=POLICIES, help="where drafts come from")
+    add(group, "--draft-budget", type=int, metavar="N", help=f"tokens in one decode, 1 to {MAX_BUDGET}")
+    add(
+        group, "--draft-temp", type=float, metavar="T", help="above 1 policy auto drafts wider trees, below deeper ones"
     )
-    group.add_argument("--chain", action="store_true", help="draft one path instead of a tree")
+    add(group, "--chain", action="store_true", help="draft one path instead of a tree")
 
     group = parser.add_argument_group("output")
-    group.add_argument("--json", action="store_true", help="print one JSON object: text, usage, timings")
-    group.add_argument("--jsonl", action="store_true", help="print a JSON line for each step, totals last")
-    group.add_argument("--record", type=Path, metavar="FILE", help="write the run to FILE, a new file, for --replay")
-    group.add_argument("--replay", type=Path, metavar="FILE", help="chat with a recorded run; no model is needed")
-    group.add_argument("--speed", type=float, metavar="X", help="of --replay: so many times faster; 0: without waiting")
-    group.add_argument("--doctor", action="store_true", help="report on MODEL on this machine (also as --json)")
-    group.add_argument("--list-models", action="store_true", help="print the names that work as MODEL")
-    group.add_argument("--paths", action="store_true", help="print where files are looked for")
-    group.add_argument("-v", "--verbose", action="store_true", help="show llama.cpp's log and full error traces")
-    group.add_argument("--version", action="version", version=f"racer-local {version('racer-local')}")
+    add(group, "--json", action="store_true", help="print one JSON object: text, usage, timings")
+    add(group, "--jsonl", action="store_true", help="print a JSON line for each step, totals last")
+    add(group, "--record", type=Path, metavar="FILE", help="write the run to FILE, a new file, for --replay")
+    add(group, "--replay", type=Path, metavar="FILE", help="chat with a recorded run; no model is needed")
+    add(group, "--speed", type=float, metavar="X", help="of --replay: so many times faster; 0: without waiting")
+    add(group, "--doctor", action="store_true", help="report on MODEL on this machine (also as --json)")
+    add(group, "--list-models", action="store_true", help="print the names that work as MODEL")
+    add(group, "--paths", action="store_true", help="print where files are looked for")
+    add(group, "-v", "--verbose", action="store_true", help="show llama.cpp's log and full error traces")
+    add(group, "--version", action="version", version=f"racer-local {version('racer-local')}")
     return parser
 
 

@@ -13,7 +13,8 @@ from racer_local.cli.console import Interrupt, Progress
 from racer_local.cli.door import terminal
 from racer_local.cli.parser import FILLED_IN, build_parser, given, settings
 from racer_local.cli.prompt_input import find_prompt
-from racer_local.errors import ExitCode, UsageError
+from racer_local.errors import ExitCode, RacerError, UsageError
+from racer_local.llama.versions import version_note
 from racer_local.text_file import read_text
 
 if TYPE_CHECKING:
@@ -59,9 +60,13 @@ def _run(args: argparse.Namespace, named: frozenset[str], own: config.Config) ->
     template = None if template is None else read_text(Path(template), "the chat template")
 
     def open_racer(on_progress: Callable[[float], bool]) -> "Racer":
-        from racer_local.api import Racer
-        from racer_local.llama import library
-
+        try:
+            from racer_local.api import Racer
+            from racer_local.llama import library
+        except (ImportError, AttributeError) as error:  # names that another version has not
+            if note := version_note():
+                raise RacerError(note) from error
+            raise
         library.load(echo_log=bool(given(args, "verbose")))
         racer = Racer(path, draft=draft, chat_template=template, on_progress=on_progress, **params)
         return terminal().record(record, racer) if record else racer
