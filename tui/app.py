@@ -1,28 +1,34 @@
-"""The chat: takes prompts, gives them to the decoding thread, draws what comes back, at most twelve times a second."""
+"""The chat's application: layout and keys. What is done stands in `commands`, its course in `controller`."""
 
 import sys
 from collections.abc import Callable, Iterable
 from typing import Any, ClassVar
 
 from textual import on
-from textual.app import ComposeResult, SystemCommand
+from textual.app import App, ComposeResult, SystemCommand
 from textual.binding import Binding, BindingType
 from textual.containers import Container
 from textual.content import Content
 from textual.screen import Screen
 from textual.widgets import Static
 
-from racer_local.errors import ExitCode, UsageError
+from racer_local.errors import ExitCode, RacerError, UsageError
 from racer_local.terminal import Look
+from racer_local.terminal_text import one_line
 
 from .chat import Chat
-from .commands import COMMANDS, usage
+from .commands.context import Context
+from .commands.registry import COMMANDS
+from .controller import Controller
 from .decoder import Decoder
-from .doing import Doing
 from .events import Opener
+from .phase import Phase
 from .sessions import Session
+from .submissions import Submissions
+from .views import Views
 from .widgets.prompt import Prompt
 from .widgets.prose import prepare
+from .widgets.session_list import Finder, SessionList
 from .widgets.stats import StatsPanel
 from .widgets.status import Status, StatusLine
 from .widgets.transcript import Transcript
@@ -53,6 +59,7 @@ def run(
         title: What to call the model while it loads.
         open_model: Makes such a function for another model's name or path; None where the model cannot be changed.
         look: Keys and theme of the user's.
+        suggest: What to put into an empty input when nothing is in progress; given where a recorded run is played.
 
     Returns:
         Exit code of the program.
@@ -61,8 +68,7 @@ def run(
         UsageError: There is no such theme.
     """
     decoder = Decoder(open_racer)
-    app = ChatApp(decoder, session=session, options=options, title=title, open_model=open_model)
-    app.suggest = suggest
+    app = ChatApp(decoder, session=session, options=options, title=title, open_model=open_model, suggest=suggest)
     if look is not None:
         app.set_keymap(dict(look.keys))
     if look is not None and look.theme is not None:
@@ -79,8 +85,13 @@ def run(
     return int(app.return_code or ExitCode.DONE)
 
 
-class ChatApp(Doing):
-    """The whole screen: layout and keys. Commands are in `doing`, what the thread brings in `receiving`."""
+class ChatApp(App[None]):
+    """The whole screen.
+
+    Attributes:
+        controller: The chat's course.
+        last_words: To be said on stderr once the screen is restored.
+    """
 
     CSS = """
     #body { height: 1fr; layout: vertical; }
@@ -106,82 +117,92 @@ class ChatApp(Doing):
 
     def __init__(
         self,
-        engine: Decoder,
+        decoder: Decoder,
         *,
         session: Session,
         options: dict[str, Any],
         title: str,
         open_model: Callable[[str], Opener] | None = None,
+        suggest: Callable[[], str] | None = None,
     ) -> None:
         """Prepare; the model begins to load when the screen is up. Arguments as in `run`."""
-        super().__init__(Chat(session, options))
-        self.engine = engine
-        self.open_model = open_model
-        self.transcript = Transcript()
-        self.tree_panel = StepTree()
-        self.stats_panel = StatsPanel()
-        self.prompt = Prompt()
-        self.status = StatusLine(Status(title))
+        super().__init__()
+        prompt = Prompt(lambda text: self._submissions.refusal(text), lambda text: self._submissions.send(text))
+        self.views = Views(Transcript(), StepTree(), StatsPanel(), prompt, StatusLine(Status(title)))
+        self.controller = Controller(Chat(session, options), decoder, self.views, self, suggest)
+        self._submissions = Submissions(Context(self.controller, self.views, self, open_model))
         self._hint = Static(id="hint")
+        self._leaves_next = False
+        self.last_words = ""
 
     def compose(self) -> ComposeResult:
         """Transcript, panels, prompt, status line, hint; the panels are hidden at first."""
         with Container(id="body"):
-            yield self.transcript
-            yield self.tree_panel
-            yield self.stats_panel
-        yield self.prompt
-        yield self.status
+            yield self.views.transcript
+            yield self.views.tree_panel
+            yield self.views.stats_panel
+        yield self.views.prompt
+        yield self.views.status
         yield self._hint
 
     def get_system_commands(self, screen: Screen) -> Iterable[SystemCommand]:
         """The command palette: what Textual has, and the slash commands."""
         yield from super().get_system_commands(screen)
-        for command in COMMANDS:
-            if command.arguments in ("",) or command.arguments.startswith("["):
-                yield SystemCommand(usage(command), command.help, lambda name=command.name: self.action_do(name))
+        for command in COMMANDS.values():
+            if not command.needs_argument:
+                yield SystemCommand(command.usage, command.help, lambda name=command.name: self.action_do(name))
 
     async def on_mount(self) -> None:
         """Show what was said earlier, and load the model behind the interface."""
-        self.prompt.focus()
+        self.views.prompt.focus()
         self.notice()
-        await self.show_conversation()
-        self.prompt.put(self.chat.session.conversation.unsent)
-        self.engine.start()
+        await self.controller.show_conversation()
+        self.views.prompt.put(self.controller.chat.session.conversation.unsent)
+        self.controller.start()
         self.run_worker(prepare, thread=True)
-        self.set_interval(TICK_S, self.tick)
-        self.set_interval(UNSENT_EVERY_S, self.keep_unsent)
+        self.set_interval(TICK_S, self.controller.tick)
+        self.set_interval(UNSENT_EVERY_S, self.controller.keep_unsent)
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing is in progress, so that a message can be sent."""
+        return self.controller.phase is Phase.IDLE
 
     # keys
 
     @on(Prompt.Refused)
-    def _keep(self) -> None:
-        busy = "the model is loading" if self.racer is None else "an answer is in progress"
-        self.notice(f"{busy}; your text stays here until it can be sent")
+    def _refused(self, event: Prompt.Refused) -> None:
+        self.notice(event.reason)
+
+    @on(Prompt.Completing)
+    def _complete(self, event: Prompt.Completing) -> None:
+        self._submissions.complete(event.text)
 
     @on(Prompt.Changed)
     def _typed(self) -> None:
-        if self._leave_next:
+        if self._leaves_next:
             self.notice()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """What the keys of this screen do has no place while another is above it."""
         return len(self.screen_stack) <= 1 or action not in ("stop", "do", "page", "toggle_drafting")
 
+    async def action_do(self, name: str) -> None:
+        """Carry out a command without an argument, by a key or from the palette."""
+        await self._submissions.do(name)
+
     def action_stop(self) -> None:
         """End the answer, keep its text."""
-        if self.answer is not None or self.comparing:
-            self.engine.stop()
+        if self.controller.stop():
             self.notice("stopping")
 
     def action_interrupt(self) -> None:
         """Stop the answer, or copy what is selected; again: leave."""
-        if self._leave_next:
+        if self._leaves_next:
             self.exit(return_code=ExitCode.INTERRUPTED)
-        elif self.answer is not None or self.comparing:
-            self.engine.stop()
+        elif self.controller.stop():
             self.notice("stopping; Ctrl+C again leaves", leave_next=True)
-        elif selected := self.screen.get_selected_text() or self.prompt.selected_text:
+        elif selected := self.screen.get_selected_text() or self.views.prompt.selected_text:
             self.copy_to_clipboard(selected)
             self.screen.clear_selection()
             self.notice("copied; Ctrl+C again leaves", leave_next=True)
@@ -190,28 +211,61 @@ class ChatApp(Doing):
 
     def action_leave(self) -> None:
         """Leave; `run` ends the thread once the screen is restored."""
-        self.keep_unsent()
-        self.exit(return_code=ExitCode.DONE)
+        self.controller.keep_unsent()
+        self.leave(ExitCode.DONE)
 
     def action_toggle_drafting(self) -> None:
         """Switch drafting off or on, also in the middle of an answer."""
-        if self.racer is not None:
-            self.racer.drafts_wanted = not self.racer.drafts_wanted
-            self.show_drafting()
-            self.notice(f"drafting is {'on' if self.racer.drafts_wanted else 'off'}; F5 changes that")
+        racer = self.controller.racer
+        if racer is not None:
+            self.controller.switch_drafts(not racer.drafts_wanted)
+            self.notice(f"drafting is {'on' if racer.drafts_wanted else 'off'}; F5 changes that")
 
     def action_page(self, direction: int) -> None:
         """Scroll the transcript by a page."""
         if direction < 0:
-            self.transcript.scroll_page_up()
+            self.views.transcript.scroll_page_up()
         else:
-            self.transcript.scroll_page_down()
+            self.views.transcript.scroll_page_down()
+
+    # what controller and commands ask for; see `views.Host`
+
+    @property
+    def leaves_next(self) -> bool:
+        """See `Host`."""
+        return self._leaves_next
+
+    @property
+    def n_columns(self) -> int:
+        """See `Host`."""
+        return self.size.width
 
     def notice(self, text: str = "", *, leave_next: bool = False) -> None:
-        """Say something in the hint line; without a text the hint comes back."""
-        self._leave_next = leave_next
+        """See `Host`."""
+        self._leaves_next = leave_next
         self._hint.set_class(bool(text), "notice")
-        self._hint.update(Content(text or (HINT_ANSWERING if self.answer is not None else HINT)))
+        self._hint.update(Content(text or (HINT_ANSWERING if self.controller.phase.can_be_stopped else HINT)))
+
+    def leave(self, code: int, last_words: str = "") -> None:
+        """See `Host`."""
+        self.last_words = last_words
+        self.exit(return_code=code)
+
+    def choose_session(self, find: Finder, words: str) -> None:
+        """See `Host`."""
+
+        async def hold(identity: str) -> None:
+            try:
+                session = Session.resume(self.controller.chat.session.folder, identity)
+                await self.controller.hold(session)
+            except RacerError as error:
+                self.notice(one_line(str(error)))
+
+        def chosen(identity: str | None) -> None:
+            if identity is not None:
+                self.run_worker(hold(identity))
+
+        self.push_screen(SessionList(find, words), chosen)
 
 
 KEY_NAMES = {binding.id for binding in ChatApp.BINDINGS if isinstance(binding, Binding) and binding.id}

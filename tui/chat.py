@@ -32,7 +32,6 @@ class Chat:
         sampling: How tokens are picked.
         draft: How drafts are made.
         max_tokens: Bound of an answer, None for none.
-        answering: Whether an answer is in progress.
         tokens: Tokens of the last answer, or of the one in progress, those that it goes on from included.
     """
 
@@ -44,10 +43,11 @@ class Chat:
         self.draft: DraftConfig = options.pop("draft", None) or DraftConfig()
         self.max_tokens: int | None = options.pop("max_tokens", None)
         self._others = options
-        self.answering = False
         self.tokens: list[Token] = []
         self._asked: Ask | None = None
         self._stats: GenerationStats | None = None
+        self._is_others = False
+        """Whether the last answer is that of a model from before."""
         self._before: Turn | None = None
         """The answer that is being replaced, to come back if nothing replaces it."""
 
@@ -75,7 +75,12 @@ class Chat:
     def hold(self, session: Session) -> None:
         """Go over to another conversation."""
         self.session = session
-        self.tokens, self._asked, self._stats, self._before = [], None, None, None
+        self.tokens, self._asked, self._stats, self._before, self._is_others = [], None, None, None, False
+
+    def change_model(self) -> None:
+        """Go over to another model: the tokens of the last answer are none of its own."""
+        self._is_others = self._asked is not None
+        self.tokens, self._asked, self._stats = [], None, None
 
     # asking
 
@@ -105,7 +110,6 @@ class Chat:
             raise UsageError("there is no answer to go on with; /regen answers the last message")
         known = [token.id for token in self._whole_tokens()]
         exact = turn.reason in EXACT and known and self._text() == turn.answer
-        self.answering = True
         messages = self.session.conversation.messages()[:-1]
         return self._asking(messages, known if exact else turn.answer)
 
@@ -115,6 +119,8 @@ class Chat:
         Raises:
             UsageError: There is no answer of this program's run to compare with.
         """
+        if self._is_others:
+            raise UsageError("the last answer is another model's; /regen has this one answer")
         if self._asked is None or self._stats is None or not self.tokens:
             raise UsageError("there is no answer to compare with yet; ask something first")
         begun = len(self._asked.so_far) if not isinstance(self._asked.so_far, str) else 0
@@ -127,7 +133,6 @@ class Chat:
         if self.turns[-1].answer is not None:
             messages.pop()
         self.session.answer()
-        self.answering = True
         self.tokens = []
         return self._asking(messages, ())
 
@@ -140,6 +145,7 @@ class Chat:
             "max_tokens": self.max_tokens,
         }
         self.tokens = [] if isinstance(so_far, str) else self.tokens[: len(so_far)]
+        self._is_others = False
         self._asked = Ask(messages, options, so_far, self._note_down)
         return self._asked
 
@@ -161,7 +167,6 @@ class Chat:
         Returns:
             The user's message, if there is no answer to it and it is taken back; else None.
         """
-        self.answering = False
         timings = self._stats.timings() if self._stats is not None else None
         turn = self.turns[-1]
         if turn.answer or reason not in ("failed", "cancelled"):

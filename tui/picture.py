@@ -109,14 +109,14 @@ async def _screenshot(
         async with app.run_test(size=size) as pilot:
             prompt, status = app.query_one(Prompt), app.query_one(StatusLine)
             prompt.cursor_blink = False
-            await _wait(pilot, lambda: prompt.ready)
+            await _wait(pilot, lambda: app.is_idle)
             for i, answer in enumerate(replayed.answers[:questions]):
                 held = n_steps if i == questions - 1 else None
                 replayed.hold = held
                 prompt.insert(answer.typed)
                 await pilot.press("enter")
                 if held is None:
-                    await _wait(pilot, lambda n=i + 1: prompt.ready and replayed.n_asked == n)
+                    await _wait(pilot, lambda n=i + 1: app.is_idle and replayed.n_asked == n)
                 else:
                     reached = answer.steps[held - 1].stats
                     await _wait(pilot, lambda reached=reached: status.status.stats == reached)

@@ -111,7 +111,7 @@ class _Watched(ChatApp):
 
     def post_display_hook(self) -> None:
         """Textual has drawn."""
-        self.drawn = self.prompt.text
+        self.drawn = self.views.prompt.text
 
 
 def measure(
@@ -198,13 +198,13 @@ async def _chat(model: Path, options: dict[str, Any], *, panels: bool, typing: b
     with TemporaryDirectory() as folder:
         app = _Watched(decoder, session=Session.begin(Path(folder), "bench"), options=options, title="bench")
         async with app.run_test(size=SIZE) as pilot:
-            while not app.prompt.ready:
+            while not app.is_idle:
                 await asyncio.sleep(POLL_S)
             if panels:
                 await pilot.press("f2", "f3", "f4")
-            app.prompt.put(PROMPT)
+            app.views.prompt.put(PROMPT)
             await pilot.press("enter")
-            while not app.prompt.ready:
+            while not app.is_idle:
                 if typing:
                     delays.append(await _answered(app))
                 await asyncio.sleep(KEY_EVERY_S)
@@ -214,7 +214,7 @@ async def _chat(model: Path, options: dict[str, Any], *, panels: bool, typing: b
 
 async def _answered(app: _Watched) -> float:
     """Type a letter; seconds until it is drawn."""
-    before = app.prompt.text
+    before = app.views.prompt.text
     started = time.perf_counter()
     app.post_message(events.Key("x", "x"))
     while app.drawn == before:

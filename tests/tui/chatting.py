@@ -67,9 +67,15 @@ def prompt(pilot: Pilot) -> Prompt:
     return pilot.app.screen_stack[0].query_one(Prompt)
 
 
+def is_idle(pilot: Pilot) -> bool:
+    """Whether nothing is in progress."""
+    assert isinstance(pilot.app, ChatApp)
+    return pilot.app.is_idle  # pyright: ignore[reportAttributeAccessIssue]
+
+
 async def ready(pilot: Pilot) -> None:
     """Wait until a message can be sent."""
-    await wait_until(pilot, lambda: prompt(pilot).ready)
+    await wait_until(pilot, lambda: is_idle(pilot))
 
 
 async def send(pilot: Pilot, text: str) -> None:

@@ -30,7 +30,7 @@ from racer_local.errors import DecodeError, ModelError
 from racer_local.stats import GenerationStats
 from racer_local.terminal_text import one_line, readable, token_text
 from racer_local.tokens import Source, Token
-from tests.tui.chatting import SIZE, STARTED, ask, chat, decoder, prompt, ready, screen, send, wait_until
+from tests.tui.chatting import SIZE, STARTED, ask, chat, decoder, is_idle, prompt, ready, screen, send, wait_until
 from tests.tui.scripted import Gate, ScriptedRacer, tree_of
 
 BRACKETS = "a[0] = b[/x] [bold]c"
@@ -309,7 +309,7 @@ class TestStop:
             await pilot.press("ctrl+c")
             await ready(pilot)
             assert "Ctrl+C again leaves" in screen(pilot)
-            assert app.chat.turns[-1].answer == "Half"
+            assert app.controller.chat.turns[-1].answer == "Half"
             await pilot.press("ctrl+c")
         assert app.return_code == 130
 
@@ -317,7 +317,7 @@ class TestStop:
         app = chat(ScriptedRacer([Gate()]))
         async with app.run_test(size=SIZE) as pilot:
             await send(pilot, "go")
-            await wait_until(pilot, lambda: not prompt(pilot).ready)
+            await wait_until(pilot, lambda: not is_idle(pilot))
             await pilot.pause()
             await pilot.press("ctrl+c")
             await ready(pilot)
@@ -377,7 +377,7 @@ class TestTyping:
             await pilot.resize_terminal(60, 15)
             await pilot.press("enter")
             await wait_until(pilot, lambda: racer.asked, 30)
-            await wait_until(pilot, lambda: prompt(pilot).ready and "fine" in screen(pilot), 60)
+            await wait_until(pilot, lambda: is_idle(pilot) and "fine" in screen(pilot), 60)
             await pilot.resize_terminal(*SIZE)
             await wait_until(pilot, lambda: "fine" in screen(pilot), 30)
         assert racer.asked[0][0]["content"] == f"{text}x"
@@ -414,7 +414,7 @@ class TestTyping:
         async with chat(racer).run_test(size=SIZE) as pilot:
             await ready(pilot)
             await pilot.press("space", "enter", "enter")
-            assert prompt(pilot).ready
+            assert is_idle(pilot)
         assert not racer.asked
 
     async def test_text_sent_while_an_answer_runs_stays(self):

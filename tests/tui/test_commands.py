@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from racer_local.tui import app as tui_app  # pyright: ignore[reportMissingImports]
-from racer_local.tui import commands, start  # pyright: ignore[reportMissingImports]
+from racer_local.tui import start  # pyright: ignore[reportMissingImports]
 from racer_local.tui.archive import list_sessions  # pyright: ignore[reportMissingImports]
+from racer_local.tui.commands import registry as commands  # pyright: ignore[reportMissingImports]
 from racer_local.tui.copying import code_blocks  # pyright: ignore[reportMissingImports]
 from racer_local.tui.sessions import Session, read  # pyright: ignore[reportMissingImports]
 from racer_local.tui.widgets.prose import Prose  # pyright: ignore[reportMissingImports]
@@ -21,9 +22,10 @@ from racer_local.tui.widgets.tree import StepTree  # pyright: ignore[reportMissi
 from textual.widgets import OptionList
 
 from racer_local import cli, locations
+from racer_local.cli import program
 from racer_local.errors import DecodeError, ModelError, RacerError, UsageError
 from racer_local.tokens import Source
-from tests.tui.chatting import SIZE, STARTED, ask, chat, command, kept, prompt, ready, screen, send, wait_until
+from tests.tui.chatting import SIZE, STARTED, ask, chat, command, is_idle, kept, prompt, ready, screen, send, wait_until
 from tests.tui.scripted import Gate, ScriptedRacer, tree_of
 
 
@@ -74,24 +76,22 @@ class TestParsing:
             parsed = commands.parse(text)
         except RacerError:
             return
-        assert parsed is None or parsed[0] in commands.COMMANDS
+        assert parsed is None or parsed[0] in commands.COMMANDS.values()
 
     def test_completion(self):
-        nothing = {c.choices: lambda _begun: [] for c in commands.COMMANDS}
-        assert commands.complete("/re", nothing) == ["/regen", "/read "]
-        assert commands.complete("/set to", {**nothing, "settings": lambda b: [f"{b}p_k"]}) == ["/set top_k"]
-        assert commands.complete("hello", nothing) == commands.complete("/nope x", nothing) == []
+        nowhere: Any = None
+        assert commands.complete("/re", nowhere) == ["/regen", "/read "]
+        assert commands.complete("/set to", nowhere) == ["/set top_k", "/set top_p"]
+        assert commands.complete("hello", nowhere) == commands.complete("/nope x", nowhere) == []
         assert commands.common_beginning(["/regen", "/read "]) == "/re"
         assert commands.common_beginning([]) == ""
 
-    async def test_every_command_has_a_method_and_is_in_the_help(self):
-        app = chat(ScriptedRacer())
-        assert all(callable(getattr(app, f"do_{c.name}")) for c in commands.COMMANDS)
-        async with app.run_test(size=(100, 60)) as pilot:
+    async def test_every_command_is_in_the_help(self):
+        async with chat(ScriptedRacer()).run_test(size=(100, 60)) as pilot:
             await send(pilot, "/help")
             await wait_until(pilot, lambda: "/export" in screen(pilot))
             shown = screen(pilot)
-            assert all(f"/{c.name}" in shown for c in commands.COMMANDS)
+            assert all(f"/{name}" in shown for name in commands.COMMANDS)
 
 
 class TestConversation:
@@ -189,7 +189,7 @@ class TestConversation:
         gate = Gate()
         async with chat(ScriptedRacer(["a", gate])).run_test(size=SIZE) as pilot:
             await send(pilot, "go")
-            await wait_until(pilot, lambda: not prompt(pilot).ready)
+            await wait_until(pilot, lambda: not is_idle(pilot))
             await command(pilot, "/regen")
             await wait_until(pilot, lambda: "has to wait" in screen(pilot))
             assert prompt(pilot).text == "/regen"
@@ -317,7 +317,7 @@ class TestHow:
         racer = ScriptedRacer(["a", gate, "b"])
         async with chat(racer).run_test(size=SIZE) as pilot:
             await send(pilot, "go")
-            await wait_until(pilot, lambda: not prompt(pilot).ready)
+            await wait_until(pilot, lambda: not is_idle(pilot))
             await pilot.press("f5")
             await wait_until(pilot, lambda: "drafting is off" in screen(pilot))
             assert racer.drafts_wanted is False
@@ -352,7 +352,7 @@ class TestHow:
         model.write_bytes(b"GGUF")
         given: dict[str, Any] = {}
         monkeypatch.setattr(start, "start", lambda _opener, **options: given.update(options) or 0)
-        monkeypatch.setattr(cli, "_prompt", lambda _args: None)
+        monkeypatch.setattr(program, "find_prompt", lambda _args: None)
         assert cli.main([str(model), *(["--record", str(tmp_path / "r.jsonl")] if recorded else [])]) == 0
         assert (given["loading"] is None) == recorded
 
@@ -392,7 +392,7 @@ class TestHow:
         async with chat(ScriptedRacer(["one"], ["o", gate])).run_test(size=SIZE) as pilot:
             await ask(pilot, "hi")
             await send(pilot, "/compare")
-            await wait_until(pilot, lambda: not prompt(pilot).ready)
+            await wait_until(pilot, lambda: not is_idle(pilot))
             await pilot.press("escape")
             await wait_until(pilot, lambda: "was stopped" in screen(pilot))
             await ready(pilot)

@@ -32,7 +32,7 @@ from racer_local.errors import DecodeError, RacerError, UsageError
 from racer_local.settings import MAX_BUDGET, SamplingParams
 from racer_local.stats import GenerationStats
 from racer_local.tokens import N_SOURCES, Source, Token
-from tests.tui.chatting import STARTED, ask, chat, prompt, ready, screen, send, wait_until
+from tests.tui.chatting import STARTED, ask, chat, is_idle, ready, screen, send, wait_until
 from tests.tui.scripted import PROMPT_END, ScriptedRacer, tree_of
 
 HOUR_MS = 3.6e6
@@ -609,7 +609,7 @@ class TestInterface:
         async with over(replayed).run_test(size=(80, 30)) as pilot:
             await send(pilot, "go")
             await wait_until(pilot, lambda: "Hello bold [/x]" in screen(pilot))
-            assert not prompt(pilot).ready
+            assert not is_idle(pilot)
             await pilot.press("escape")
             await ready(pilot)
             assert "stopped" in screen(pilot)

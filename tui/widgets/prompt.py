@@ -1,5 +1,6 @@
 """Where the user types."""
 
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -23,7 +24,6 @@ class Prompt(TextArea):
     """Text input that grows. Enter sends, a paste never does, Up and Down on its edges bring back what was sent before.
 
     Attributes:
-        ready: Whether Enter sends; otherwise the text stays and `Refused` is posted. Commands are sent in any case.
         sent_before: What was sent, oldest first.
     """
 
@@ -41,12 +41,6 @@ class Prompt(TextArea):
     """
 
     @dataclass
-    class Submitted(Message):
-        """The user sent a text, which has left the input."""
-
-        text: str
-
-    @dataclass
     class Completing(Message):
         """The user asks how a command could go on."""
 
@@ -54,15 +48,23 @@ class Prompt(TextArea):
 
     @dataclass
     class Refused(Message):
-        """The user tried to send while nothing can be answered; the text stays in the input."""
+        """The user tried to send what cannot be sent now; the text stays in the input."""
 
-    def __init__(self) -> None:
+        reason: str
+
+    def __init__(self, refusal: Callable[[str], str], send: Callable[[str], Awaitable[None]]) -> None:
+        """Make an empty input.
+
+        Args:
+            refusal: Why a text cannot be sent now, empty if it can.
+            send: Does what a text says that has left the input. No key is taken meanwhile.
+        """
         super().__init__(
             show_line_numbers=False,
             highlight_cursor_line=False,
             placeholder="Enter sends, Ctrl+J starts a new line",
         )
-        self.ready = False
+        self._refusal, self._submit = refusal, send
         self.sent_before: list[str] = []
         self._place = 0
         """Where in the history the input is; its length is what has not been sent yet."""
@@ -73,7 +75,7 @@ class Prompt(TextArea):
         if event.key in NEW_LINE_KEYS:
             self._replace("\n")
         elif event.key == "enter":
-            self._send()
+            await self._send()
         elif event.key == "tab" and self.text.startswith("/"):
             self.post_message(self.Completing(self.text))
         elif event.key == "up" and self.cursor_location[0] == 0 and self._place > 0 and self._is_plain():
@@ -109,18 +111,16 @@ class Prompt(TextArea):
         self.text = text
         self.move_cursor(self.document.end)
 
-    def _send(self) -> None:
+    async def _send(self) -> None:
         text = self.text
         if not text.strip():
             return
-        if not self.ready and not text.startswith("/"):
-            self.post_message(self.Refused())
+        if reason := self._refusal(text):
+            self.post_message(self.Refused(reason))
             return
-        if not text.startswith("/"):
-            self.ready = False
         self.remember(text)
         self.clear()
-        self.post_message(self.Submitted(text))
+        await self._submit(text)
 
     def _recall(self, place: int) -> None:
         if self._place == len(self.sent_before):

@@ -92,10 +92,14 @@ class Transcript(VerticalScroll, SingleLayout, can_focus=False):
         """Remove everything."""
         await self.remove_children()
 
-    async def take_back(self) -> None:
-        """Remove the last question and its answer."""
-        await self.query_children(Question).last().remove()
-        await self.query_children(Answer).last().remove()
+    async def take_back(self) -> bool:
+        """Remove the last question and its answer; returns whether they were drawn."""
+        questions, answers = self.query_children(Question), self.query_children(Answer)
+        if not questions:
+            return False
+        await questions.last().remove()
+        await answers.last().remove()
+        return True
 
     async def note(self, text: str) -> None:
         """Add a remark."""

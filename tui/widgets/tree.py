@@ -53,6 +53,14 @@ class StepTree(Panel):
         self._piece, self._mode = piece, mode
         self.draw()
 
+    def forget_model(self) -> None:
+        """There is no model: the draft that was shown means nothing to the next one."""
+        self._piece, self._mode, self._why = None, "", None
+        self._tree, self._path = DraftTree.empty(), ()
+        if self.is_mounted:
+            self.query_one(".nodes", SteadyText).set(Content(""))
+        self.draw()
+
     def show(self, tree: DraftTree, path: tuple[int, ...], step: int, why: Callable[[], str] | None = None) -> None:
         """Show the draft of a step with its accepted nodes.
 
