@@ -37,13 +37,13 @@ def build_parser() -> argparse.ArgumentParser:
     sub.add_argument("--contexts", default=None, metavar="LIST", help="context lengths (default: 256,1500,3500)")
     sub.add_argument("--sizes", default=None, metavar="LIST", help="tokens in a decode (default: 1 to 64)")
 
-    sub = command("record", "answers with every row the model gave, for replay", commands.record)
+    sub = command("trace", "answers with every row the model gave, for simulate", commands.trace)
     _model_options(sub)
     _question_options(sub)
     sub.add_argument("--draft", choices=POLICIES, default="racer")
-    sub.add_argument("--budget", type=int, default=FIXED_BUDGET, metavar="N")
+    sub.add_argument("--budget", type=int, metavar="N", help=f"of a fixed policy (default: {FIXED_BUDGET})")
 
-    sub = command("replay", "drafting over recorded answers, without a model", commands.replay)
+    sub = command("simulate", "drafting over a trace, without a model", commands.simulate)
     sub.add_argument("trace", type=Path, metavar="TRACE")
     sub.add_argument("--methods", default=DEFAULT_METHODS, metavar="LIST", help=f"default: {DEFAULT_METHODS}")
     sub.add_argument("--budget", type=int, default=FIXED_BUDGET, metavar="N")

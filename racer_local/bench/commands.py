@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from racer_local import gguf_file, registry
 from racer_local.bench import machine, questions, report
 from racer_local.bench.output import Progress, interruptible, whole_numbers, write_json
-from racer_local.bench.rows import OFF, Row
+from racer_local.bench.results import OFF, Result
 from racer_local.cli.command import say
 from racer_local.cli.door import terminal
 from racer_local.errors import ExitCode, UsageError
@@ -20,14 +20,15 @@ if TYPE_CHECKING:
 
 def run(args: argparse.Namespace, command: str) -> int:
     """All methods over the same questions."""
-    from racer_local.bench import methods, rows
+    from racer_local.bench import methods
+    from racer_local.bench.results import Results
     from racer_local.bench.run import run as measure
 
     chosen = methods.parse(args.methods, DraftConfig(budget=args.budget))
     if any(method.label == methods.BOUND for method in chosen):
-        raise UsageError(f"{methods.BOUND} knows the answers, so it can only be replayed")
+        raise UsageError(f"{methods.BOUND} knows the answers, so it can only be simulated")
     asked = _questions(args)
-    results = rows.Results()
+    results = Results()
     with _open(args) as racer:
         facts = _facts(command, racer)
         done = interruptible(
@@ -100,14 +101,16 @@ def cost(args: argparse.Namespace, command: str) -> int:
     return done.exit_code()
 
 
-def record(args: argparse.Namespace, command: str) -> int:
+def trace(args: argparse.Namespace, command: str) -> int:
     """Answers with their rows."""
-    from racer_local.bench import record as recording
     from racer_local.bench.trace import Trace
+    from racer_local.bench.trace_recorder import record_trace
 
     if args.out is None:
         raise UsageError("say where to write the trace: --out TRACE.npz")
-    config = DraftConfig(policy=args.draft, budget=None if args.draft == "auto" else args.budget)
+    if args.budget is not None and args.draft in ("auto", "off"):
+        raise UsageError(f"--budget has no effect with --draft {args.draft}")
+    config = DraftConfig(policy=args.draft, budget=args.budget)
     asked = _questions(args)
     trace = Trace({}, [])
     with _open(args) as racer:
@@ -117,10 +120,10 @@ def record(args: argparse.Namespace, command: str) -> int:
             "n_ctx": racer.engine.n_ctx,
             "max_tokens": args.max_tokens,
             "draft": args.draft,
-            "budget": args.budget,
+            "budget": config.most_nodes + 1,
         }
         done = interruptible(
-            lambda: recording.record(racer, asked, config, args.max_tokens, info, trace, Progress("questions")),
+            lambda: record_trace(racer, asked, config, args.max_tokens, info, trace, Progress("questions")),
             trace.answers,
         )
     if trace.answers:
@@ -130,25 +133,25 @@ def record(args: argparse.Namespace, command: str) -> int:
     return done.exit_code()
 
 
-def replay(args: argparse.Namespace, command: str) -> int:
+def simulate(args: argparse.Namespace, command: str) -> int:
     """Drafting over recorded answers."""
     from racer_local.bench import curves, methods
-    from racer_local.bench.replay import replay as replay_trace
+    from racer_local.bench.simulate import simulate as simulate_method
     from racer_local.bench.trace import TOP, Trace
 
     curve = curves.load(args.cost)
     chosen = methods.parse(args.methods, DraftConfig(budget=args.budget))
     trace = Trace.load(args.trace)
-    rows: list[Row] = []
+    rows: list[Result] = []
     started = time.perf_counter()
 
     def run() -> None:
         for method in chosen:
             if method.config is None:
-                raise UsageError(f"{method.label} has nothing to replay")
+                raise UsageError(f"{method.label} has nothing to simulate")
             if method.config.breadth > TOP:
-                raise UsageError(f"a trace holds {TOP} tokens of each row; a larger breadth cannot be replayed")
-            rows.extend(replay_trace(trace, method.label, method.config, curve, Progress(method.label)))
+                raise UsageError(f"a trace holds {TOP} tokens of each row; a larger breadth cannot be simulated")
+            rows.extend(simulate_method(trace, method.label, method.config, curve, Progress(method.label)))
 
     done = interruptible(run, rows)
     cells = report.summarise(rows, OFF)
@@ -156,7 +159,7 @@ def replay(args: argparse.Namespace, command: str) -> int:
     say(_heading(facts, done.complete))
     say(f"cost of a decode: {curve.source}; speeds are in tokens per plain step")
     say(report.table(cells))
-    say(f"{sum(r.n_tokens for r in rows) / (time.perf_counter() - started):.0f} tokens/s replayed", on_stderr=True)
+    say(f"{sum(r.n_tokens for r in rows) / (time.perf_counter() - started):.0f} tokens/s simulated", on_stderr=True)
     write_json(args.out, {**facts, "complete": done.complete, "summary": _cells(cells)})
     return done.exit_code()
 
@@ -175,14 +178,14 @@ def priors(args: argparse.Namespace, command: str) -> int:
 
 def peer(args: argparse.Namespace, command: str) -> int:
     """Another server in the same table."""
-    from racer_local.bench import rows
     from racer_local.bench.peer import ask
+    from racer_local.bench.results import Results, load_results
 
-    before = rows.load_rows(args.beside) if args.beside else []
+    before = load_results(args.beside) if args.beside else []
     if args.label in {row.method for row in before}:
         raise UsageError(f"{args.beside} has a method {args.label!r} already; choose another --label")
     asked = _questions(args)
-    answered: list[rows.Row] = []
+    answered: list[Result] = []
     done = interruptible(
         lambda: ask(args.url, args.label, asked, args.max_tokens, answered, Progress("questions")),
         answered,
@@ -191,7 +194,7 @@ def peer(args: argparse.Namespace, command: str) -> int:
     facts = {"command": command, "machine": machine.describe(), "model": args.url}
     say(_heading(facts, done.complete))
     say(report.table(cells))
-    everything = rows.Results([*before, *answered]).as_dict()
+    everything = Results([*before, *answered]).as_dict()
     write_json(args.out, {**facts, "complete": done.complete, "summary": _cells(cells), **everything})
     return done.exit_code()
 

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from racer_local.api import Racer
-from racer_local.bench.asking import answer_greedily, fresh_cost, fresh_drafter
-from racer_local.bench.rows import Answer
+from racer_local.bench.harness import answer_greedily, fresh_cost, fresh_drafter
+from racer_local.bench.results import Answer
 from racer_local.drafting.cost import StepCost
 from racer_local.drafting.drafter import Drafter
 from racer_local.drafting.successors import RowScan
@@ -16,7 +16,7 @@ from racer_local.settings import POLICIES, DraftConfig
 
 BARE = "bare"
 BOUND = "bound"
-"""DraftSources truth, to be replayed only: what `auto` would reach if it knew which candidates are right."""
+"""Knows the answer, so it can only be simulated: what `auto` would reach if it knew which candidates are right."""
 
 
 class Method:

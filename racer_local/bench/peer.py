@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from racer_local.bench.questions import WARM_UP, WARM_UP_TOKENS, Question
-from racer_local.bench.rows import Answer, Row
+from racer_local.bench.results import Answer, Result
 from racer_local.errors import RacerError
 
 TIMEOUT_S = 600
@@ -19,7 +19,7 @@ def ask(
     label: str,
     questions: Sequence[Question],
     max_tokens: int,
-    rows: list[Row],
+    rows: list[Result],
     on_progress: Callable[[int, int], None],
 ) -> None:
     """Put questions to a server, greedily, one at a time.
@@ -45,7 +45,7 @@ def ask(
             answer = _answer(url, messages, max_tokens)
             messages.append({"role": "assistant", "content": answer.text})
             turns.append(answer)
-        rows.append(Row(question.id, question.kind, label, tuple(turns)))
+        rows.append(Result(question.id, question.kind, label, tuple(turns)))
     on_progress(len(questions), len(questions))
 
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from racer_local.bench.rows import OFF
+from racer_local.bench.results import OFF
 from racer_local.errors import RacerError, UsageError
 
 PANEL_INCHES = (9.0, 3.6)
@@ -15,7 +15,7 @@ def draw(files: Sequence[Path], out: Path) -> None:
     """Draw a panel for each report.
 
     Args:
-        files: Reports of `racer-bench` run, replay, peer or cost.
+        files: Reports of `racer-bench` run, simulate, peer or cost.
         out: Picture to write; its ending says which kind.
 
     Raises:
@@ -53,7 +53,7 @@ def _read(file: Path) -> dict[str, Any]:
     except ValueError as error:
         raise UsageError(f"{file} is no JSON ({error})") from error
     if not isinstance(report, dict) or not (report.get("summary") or report.get("curves")):
-        raise UsageError(f"{file} is no report of racer-bench run, replay, peer or cost with results in it")
+        raise UsageError(f"{file} is no report of racer-bench run, simulate, peer or cost with results in it")
     return report
 
 

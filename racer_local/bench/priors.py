@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from racer_local.bench.curves import Curve
-from racer_local.bench.replay import replay
+from racer_local.bench.simulate import simulate
 from racer_local.bench.trace import Trace
 from racer_local.drafting.beliefs import Beliefs, flat_prior, layout, prior_from
 from racer_local.kernels import candidates, gain
@@ -39,7 +39,7 @@ def make(traces: Sequence[Trace], curve: Curve, on_progress: Callable[[int, int]
     counts, models = np.zeros((candidates.N_BUCKETS, 2)), {}
     for trace in traces:
         beliefs = Beliefs(flat_prior(), memory=float("inf"))
-        replay(trace, "auto", DraftConfig(policy="auto"), curve, on_progress, beliefs)
+        simulate(trace, "auto", DraftConfig(policy="auto"), curve, on_progress, beliefs)
         counts += beliefs.counts
         name = str(trace.info.get("model", "?"))
         models[name] = models.get(name, 0) + sum(len(answer.tokens) for answer in trace.answers)

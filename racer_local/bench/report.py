@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from statistics import median, quantiles
 
-from racer_local.bench.rows import Row
+from racer_local.bench.results import Result
 
 OVERALL = "overall"
 
@@ -36,11 +36,11 @@ class Cell:
     n: int
 
 
-def summarise(rows: Sequence[Row], baseline: str) -> dict[str, dict[str, Cell]]:
+def summarise(rows: Sequence[Result], baseline: str) -> dict[str, dict[str, Cell]]:
     """Cells by kind (in order of appearance, `overall` last) and method.
 
     Args:
-        rows: Row questions.
+        rows: Result questions.
         baseline: Label of the method that ratios refer to.
     """
     kinds = [*dict.fromkeys(row.kind for row in rows), OVERALL]
@@ -53,12 +53,12 @@ def summarise(rows: Sequence[Row], baseline: str) -> dict[str, dict[str, Cell]]:
     return out
 
 
-def _speed(rows: Sequence[Row]) -> float:
+def _speed(rows: Sequence[Result]) -> float:
     seconds = sum(row.total("seconds") for row in rows)
     return sum(row.n_tokens for row in rows) / seconds if seconds > 0 else 0.0
 
 
-def _cell(rows: Sequence[Row], base: dict[tuple[str, str], Row]) -> Cell:
+def _cell(rows: Sequence[Result], base: dict[tuple[str, str], Result]) -> Cell:
     pairs = [(row, base[row.kind, row.question]) for row in rows if (row.kind, row.question) in base]
     ratios = [_speed([row]) / _speed([plain]) for row, plain in pairs if _speed([plain]) > 0]
     quartiles = quantiles(ratios, n=4, method="inclusive") if len(ratios) > 1 else ratios * 3

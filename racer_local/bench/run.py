@@ -3,10 +3,10 @@
 from collections.abc import Callable, Sequence
 
 from racer_local.api import Racer
-from racer_local.bench.asking import converse
+from racer_local.bench.harness import converse
 from racer_local.bench.methods import Method
 from racer_local.bench.questions import WARM_UP, WARM_UP_TOKENS, Question
-from racer_local.bench.rows import OFF, Answer, Difference, Results, Row
+from racer_local.bench.results import OFF, Answer, Difference, Result, Results
 from racer_local.compare import first_difference
 
 
@@ -45,7 +45,7 @@ def run(
             answered[method.label] = _converse(racer, method, question, max_tokens)
         for method in methods:
             turns = tuple(answer for _, answer in answered[method.label])
-            results.rows.append(Row(question.id, question.kind, method.label, turns))
+            results.rows.append(Result(question.id, question.kind, method.label, turns))
         _compare(racer, question, answered, results)
     on_progress(len(questions), len(questions))
 

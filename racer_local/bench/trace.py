@@ -34,14 +34,14 @@ from racer_local.errors import UsageError
 
 VERSION = 1
 TOP = 16
-"""Tokens kept of each row; at least the breadth of any drafting to be replayed."""
+"""Tokens kept of each row; at least the breadth of any drafting to be simulated."""
 
-Row = tuple[NDArray[np.int32], NDArray[np.float32]]
+LogitRow = tuple[NDArray[np.int32], NDArray[np.float32]]
 """Best tokens, int32[k], and their distances to the best logit, float32[k]."""
 
 
 @dataclass(slots=True)
-class RecordedAnswer:
+class TracedAnswer:
     """One answer.
 
     Attributes:
@@ -62,7 +62,7 @@ class RecordedAnswer:
     ids: NDArray[np.int32]
     gaps: NDArray[np.float32]
     ended: bool
-    off_path: dict[tuple[int, tuple[int, ...]], Row] = field(default_factory=dict)
+    off_path: dict[tuple[int, tuple[int, ...]], LogitRow] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -75,7 +75,7 @@ class Trace:
     """
 
     info: dict[str, Any]
-    answers: list[RecordedAnswer]
+    answers: list[TracedAnswer]
 
     @property
     def n_vocab(self) -> int:
@@ -146,7 +146,7 @@ def _joined(parts: Sequence[NDArray[np.int32]]) -> NDArray[np.int32]:
     return np.concatenate([np.zeros(0, np.int32), *parts])
 
 
-def _answers(data: Mapping[str, NDArray[Any]]) -> list[RecordedAnswer]:
+def _answers(data: Mapping[str, NDArray[Any]]) -> list[TracedAnswer]:
     kinds, questions = data["kinds"], data["questions"]
     prompt, token, row_ids = data["prompt"], data["token"], data["row_ids"]
     row_gaps = data["row_gaps"].astype(np.float32)
@@ -155,7 +155,7 @@ def _answers(data: Mapping[str, NDArray[Any]]) -> list[RecordedAnswer]:
     for i, (prompt_end, answer_end) in enumerate(zip(data["prompt_end"], data["answer_end"], strict=True)):
         rows = slice(token_at + i, answer_end + i + 1)
         out.append(
-            RecordedAnswer(
+            TracedAnswer(
                 kind=str(kinds[i]),
                 question=str(questions[i]),
                 prompt=prompt[prompt_at:prompt_end],

@@ -1,4 +1,4 @@
-"""racer-bench without a model: questions, tables, curves, traces, replay, a server to ask, pictures, wrong input."""
+"""racer-bench without a model: questions, tables, curves, traces, a server to ask, pictures, wrong input."""
 
 import contextlib
 import json
@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from racer_local.bench import curves, output, questions, replay, report
+from racer_local.bench import curves, output, questions, report, simulate
 from racer_local.bench.cli import main
-from racer_local.bench.rows import Answer, Row, load_rows
-from racer_local.bench.trace import TOP, RecordedAnswer, Trace
+from racer_local.bench.results import Answer, Result, load_results
+from racer_local.bench.trace import TOP, Trace, TracedAnswer
 from racer_local.drafting import beliefs
 from racer_local.errors import ExitCode, RacerError, UsageError
 from racer_local.kernels import candidates
@@ -113,7 +113,10 @@ def test_wrong_options(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> No
     assert "--sizes" in fails(capsys, ExitCode.USAGE, "cost", "--sizes", "2,4")
     assert "--contexts" in fails(capsys, ExitCode.USAGE, "cost", "--contexts", "x")
     assert "-c" in fails(capsys, ExitCode.USAGE, "cost", "-c", "100", "--contexts", "256")
-    assert "--out" in fails(capsys, ExitCode.USAGE, "record")
+    assert "--out" in fails(capsys, ExitCode.USAGE, "trace")
+    for policy in ("auto", "off"):
+        said = fails(capsys, ExitCode.USAGE, "trace", "--out", "t.npz", "--draft", policy, "--budget", "4")
+        assert "--budget has no effect" in said
     assert "folder" in fails(capsys, ExitCode.USAGE, "run", "--out", str(tmp_path / "no" / "x.json"))
     for name in ("racer@", "racer/", "racer@\u00b2", "racer@8/tree"):
         assert "unknown method" in fails(capsys, ExitCode.USAGE, "run", "--methods", name)
@@ -123,9 +126,9 @@ def test_wrong_options(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> No
 # tables
 
 
-def row(question: str, kind: str, method: str, n: int, seconds: float, **more: Any) -> Row:
+def row(question: str, kind: str, method: str, n: int, seconds: float, **more: Any) -> Result:
     answer = Answer((1,) * n, "x", seconds, 0.1, **{"steps": n, "drafted": 0, "accepted": 0, "own_s": 0.0, **more})
-    return Row(question, kind, method, (answer,))
+    return Result(question, kind, method, (answer,))
 
 
 def test_table_figures() -> None:
@@ -202,7 +205,9 @@ def test_cost_file_of_the_cost_command(tmp_path: Path) -> None:
         curves.load(str(tmp_path / "none.json"))
 
 
-# traces and replay
+# traces and simulation
+
+LABELS = ("off", "auto", "bound", "racer")
 
 
 def successor(a: int, b: int) -> int:
@@ -228,7 +233,7 @@ def made_up(n_answers: int = 4, length: int = 80, *, ended: bool = False) -> Tra
             gaps.append(distance)
             context.append(int(best[0]))
         answers.append(
-            RecordedAnswer(
+            TracedAnswer(
                 f"kind{i % 2}",
                 str(i),
                 np.array(prompt, np.int32),
@@ -259,31 +264,31 @@ def test_trace_comes_back_as_it_was(tmp_path: Path) -> None:
 
 def test_wrong_traces(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     file = tmp_path / "t.npz"
-    assert "cannot read" in fails(capsys, ExitCode.USAGE, "replay", str(file))
+    assert "cannot read" in fails(capsys, ExitCode.USAGE, "simulate", str(file))
     file.write_bytes(b"")
-    assert "no trace" in fails(capsys, ExitCode.USAGE, "replay", str(file))
+    assert "no trace" in fails(capsys, ExitCode.USAGE, "simulate", str(file))
     np.save(tmp_path / "a.npy", np.zeros(3))
-    assert "no trace" in fails(capsys, ExitCode.USAGE, "replay", str(tmp_path / "a.npy"))
+    assert "no trace" in fails(capsys, ExitCode.USAGE, "simulate", str(tmp_path / "a.npy"))
     file.write_bytes(b"PK nonsense")
-    assert "no trace" in fails(capsys, ExitCode.USAGE, "replay", str(file))
+    assert "no trace" in fails(capsys, ExitCode.USAGE, "simulate", str(file))
     np.savez(file, version=np.int32(1))
-    assert "no trace" in fails(capsys, ExitCode.USAGE, "replay", str(file))
+    assert "no trace" in fails(capsys, ExitCode.USAGE, "simulate", str(file))
     monkeypatch.setattr("racer_local.bench.trace.VERSION", 99)
     made_up().save(file)
     monkeypatch.undo()
-    assert "version 99" in fails(capsys, ExitCode.USAGE, "replay", str(file))
+    assert "version 99" in fails(capsys, ExitCode.USAGE, "simulate", str(file))
     trace = made_up()
     trace.info["n_vocab"] = 20
     trace.save(file)
-    assert "vocabulary" in fails(capsys, ExitCode.USAGE, "replay", str(file))
+    assert "vocabulary" in fails(capsys, ExitCode.USAGE, "simulate", str(file))
     made_up().save(file)
-    assert "bare" in fails(capsys, ExitCode.USAGE, "replay", str(file), "--methods", "bare")
-    assert "built in" in fails(capsys, ExitCode.USAGE, "replay", str(file), "--cost", "none")
+    assert "bare" in fails(capsys, ExitCode.USAGE, "simulate", str(file), "--methods", "bare")
+    assert "built in" in fails(capsys, ExitCode.USAGE, "simulate", str(file), "--cost", "none")
 
 
 @pytest.mark.parametrize("ended", [False, True])
-def test_replay_of_plain_decoding_costs_a_step_a_token(ended: bool) -> None:
-    rows = replay.replay(
+def test_simulation_of_plain_decoding_costs_a_step_a_token(ended: bool) -> None:
+    rows = simulate.simulate(
         made_up(ended=ended), "off", DraftConfig(policy="off"), curves.load("gpu-like"), lambda *_: None
     )
     for r in rows:
@@ -291,27 +296,29 @@ def test_replay_of_plain_decoding_costs_a_step_a_token(ended: bool) -> None:
         assert r.total("steps") == r.total("seconds") == 80 + ended, "an end token takes a step too"
 
 
-def test_replay_drafts_pay_on_a_repeating_text() -> None:
+def test_simulation_drafts_pay_on_a_repeating_text() -> None:
     trace, curve = made_up(length=200), curves.load("gpu-like")
     for policy in ("racer", "retrieval", "logits", "lookup"):
-        rows = replay.replay(trace, policy, DraftConfig(policy=policy, budget=16), curve, lambda *_: None)
+        rows = simulate.simulate(trace, policy, DraftConfig(policy=policy, budget=16), curve, lambda *_: None)
         assert sum(r.n_tokens for r in rows) == 800
         assert sum(r.total("steps") for r in rows) < 700, policy
-        assert rows == replay.replay(trace, policy, DraftConfig(policy=policy, budget=16), curve, lambda *_: None)
+        assert rows == simulate.simulate(trace, policy, DraftConfig(policy=policy, budget=16), curve, lambda *_: None)
 
 
 @pytest.mark.parametrize("name", curves.BUILT_IN)
 def test_what_is_expected_to_pay_does_and_stays_below_the_bound(name: str) -> None:
     trace, curve = made_up(length=200), curves.load(name)
     seconds = {
-        label: sum(r.total("seconds") for r in replay.replay(trace, label, DraftConfig(policy), curve, lambda *_: None))
+        label: sum(
+            r.total("seconds") for r in simulate.simulate(trace, label, DraftConfig(policy), curve, lambda *_: None)
+        )
         for label, policy in (("off", "off"), ("auto", "auto"), ("bound", "auto"), ("racer", "racer"))
     }
     assert seconds["bound"] < seconds["auto"] < seconds["off"] == 800
     assert seconds["auto"] < seconds["racer"]
 
 
-def test_priors_count_what_a_replay_teaches(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_priors_count_what_a_simulation_teaches(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     made_up(length=200).save(tmp_path / "t.npz")
     out = tmp_path / "p.json"
     assert main(["priors", str(tmp_path / "t.npz"), str(tmp_path / "t.npz"), "--out", str(out)]) == 0
@@ -324,29 +331,29 @@ def test_priors_count_what_a_replay_teaches(tmp_path: Path, capsys: pytest.Captu
     assert max(data["chance"]) > 0.97 > flat.max()
 
 
-def test_the_bound_can_only_be_replayed(capsys: pytest.CaptureFixture[str]) -> None:
-    assert "replayed" in fails(capsys, ExitCode.USAGE, "run", "--methods", "off,bound")
+def test_the_bound_can_only_be_simulated(capsys: pytest.CaptureFixture[str]) -> None:
+    assert "simulated" in fails(capsys, ExitCode.USAGE, "run", "--methods", "off,bound")
 
 
-def test_replayed_turns_of_a_question_make_one_row() -> None:
+def test_simulated_turns_of_a_question_make_one_row() -> None:
     trace = made_up()
     for answer in trace.answers[:2]:
         answer.kind, answer.question = "kind0", "0"
-    rows = replay.replay(trace, "off", DraftConfig(policy="off"), curves.load("gpu-like"), lambda *_: None)
+    rows = simulate.simulate(trace, "off", DraftConfig(policy="off"), curves.load("gpu-like"), lambda *_: None)
     assert [(r.question, r.n_tokens) for r in rows] == [("0", 160), ("2", 80), ("3", 80)]
 
 
-def test_replay_notices_a_text_that_is_not_the_models() -> None:
+def test_simulation_notices_a_text_that_is_not_the_models() -> None:
     trace = made_up()
     trace.answers[1].tokens[40] += 1
     with pytest.raises(RacerError, match="damaged"):
-        replay.replay(trace, "off", DraftConfig(policy="off"), curves.load("gpu-like"), lambda *_: None)
+        simulate.simulate(trace, "off", DraftConfig(policy="off"), curves.load("gpu-like"), lambda *_: None)
 
 
-def test_replay_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_simulation_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     made_up(length=200).save(tmp_path / "t.npz")
     out = tmp_path / "r.json"
-    assert main(["replay", str(tmp_path / "t.npz"), "--methods", "off,racer@16,racer/chain", "--out", str(out)]) == 0
+    assert main(["simulate", str(tmp_path / "t.npz"), "--methods", "off,racer@16,racer/chain", "--out", str(out)]) == 0
     shown = capsys.readouterr()
     assert "racer@16" in shown.out
     assert "tokens/s" in shown.err
@@ -419,11 +426,11 @@ def test_peer_beside_an_earlier_run(server: str, tmp_path: Path, capsys: pytest.
     assert cell["tokens_per_second"] == pytest.approx(100)
     assert cell["ratio"] == pytest.approx(2.0)
     assert cell["tokens_per_step"] == pytest.approx(12 / 8)
-    assert [r.method for r in load_rows(out)] == ["off", "theirs"]
+    assert [r.method for r in load_results(out)] == ["off", "theirs"]
     assert "already" in fails(capsys, ExitCode.USAGE, "peer", server, "--label", "off", "--beside", str(mine))
 
 
-def vars_of(r: Row) -> dict[str, Any]:
+def vars_of(r: Result) -> dict[str, Any]:
     from dataclasses import asdict
 
     return asdict(r)
@@ -466,7 +473,7 @@ def test_a_failure_in_mid_run_keeps_what_was_measured(
 def test_plot(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     pytest.importorskip("matplotlib")
     made_up(length=100).save(tmp_path / "t.npz")
-    main(["replay", str(tmp_path / "t.npz"), "--out", str(tmp_path / "r.json")])
+    main(["simulate", str(tmp_path / "t.npz"), "--out", str(tmp_path / "r.json")])
     n = [1, 2, 4, 8]
     cost = {"model": "m", "curves": [{"n": n, "ratio": n, "ms": n, "context": 256, "flash_attn": False}]}
     (tmp_path / "c.json").write_text(json.dumps(cost))

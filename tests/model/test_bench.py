@@ -1,4 +1,4 @@
-"""racer-bench on the demo model: a short run, a recording and its replay, an interruption."""
+"""racer-bench on the demo model: a short run, a trace and its simulation, an interruption."""
 
 import json
 import signal
@@ -40,7 +40,7 @@ def test_short_run_prints_the_table_and_writes_the_report(
     assert all(d["gap"] <= 1.0 for d in report["differences"])
 
 
-def test_replay_of_a_recorded_run_makes_the_same_steps(
+def test_simulation_of_a_traced_run_makes_the_same_steps(
     demo_path: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     trace, out = tmp_path / "t.npz", tmp_path / "r.json"
@@ -48,25 +48,25 @@ def test_replay_of_a_recorded_run_makes_the_same_steps(
     few = tmp_path / "few.jsonl"
     few.write_text("\n".join([lines[5], lines[6], lines[-2]]), "utf-8")
     options = ["--budget", "12", "--questions", str(few), "--max-tokens", "48"]
-    assert main(["record", *options, "-c", "2048", "--out", str(trace)]) == ExitCode.DONE
+    assert main(["trace", *options, "-c", "2048", "--out", str(trace)]) == ExitCode.DONE
     assert main(["run", *options, "-c", "2048", "--methods", "racer", "--out", str(tmp_path / "m.json")]) == 0
-    assert main(["replay", str(trace), "--methods", "racer@12,off", "--out", str(out)]) == ExitCode.DONE
+    assert main(["simulate", str(trace), "--methods", "racer@12,off", "--out", str(out)]) == ExitCode.DONE
     capsys.readouterr()
     measured = json.loads((tmp_path / "m.json").read_text("utf-8"))["summary"]["overall"]["racer"]
-    replayed = json.loads(out.read_text("utf-8"))["summary"]["overall"]["racer@12"]
-    assert replayed["tokens_per_step"] == measured["tokens_per_step"]
-    assert replayed["drafted_per_step"] == measured["drafted_per_step"]
+    simulated = json.loads(out.read_text("utf-8"))["summary"]["overall"]["racer@12"]
+    assert simulated["tokens_per_step"] == measured["tokens_per_step"]
+    assert simulated["drafted_per_step"] == measured["drafted_per_step"]
     assert measured["tokens_per_step"] > 1.2
 
 
-def test_a_run_of_policy_auto_can_be_recorded(
+def test_a_run_of_policy_auto_can_be_traced(
     demo_path: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     few = tmp_path / "few.jsonl"
     few.write_text(OWN.read_text("utf-8").splitlines()[6], "utf-8")
     options = ["--draft", "auto", "--questions", str(few), "--max-tokens", "12", "-c", "512"]
-    assert main(["record", *options, "--out", str(tmp_path / "t.npz")]) == ExitCode.DONE
-    assert main(["replay", str(tmp_path / "t.npz"), "--methods", "off,auto"]) == ExitCode.DONE
+    assert main(["trace", *options, "--out", str(tmp_path / "t.npz")]) == ExitCode.DONE
+    assert main(["simulate", str(tmp_path / "t.npz"), "--methods", "off,auto"]) == ExitCode.DONE
     assert "auto" in capsys.readouterr().out
 
 

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 
 from racer_local.api import Racer
-from racer_local.bench.asking import answer_greedily, converse, fresh_cost, fresh_drafter
+from racer_local.bench.harness import answer_greedily, converse, fresh_cost, fresh_drafter
 from racer_local.bench.questions import Question
-from racer_local.bench.trace import TOP, RecordedAnswer, Row, Trace
+from racer_local.bench.trace import TOP, LogitRow, Trace, TracedAnswer
 from racer_local.draft_tree import DraftTree
 from racer_local.drafting.cost import StepCost
 from racer_local.drafting.drafter import Drafter
@@ -18,14 +18,14 @@ from racer_local.sequences import common_prefix
 from racer_local.settings import DraftConfig
 
 
-class _Recorder:
+class TraceRecorder:
     """Stands between the loop and a drafter."""
 
     def __init__(self, inner: Drafter, k: int) -> None:
         self._inner = inner
         self._narrow = RowScan(k)
         self.note = inner.note
-        self._rows: list[tuple[tuple[int, ...], Row]] = []
+        self._rows: list[tuple[tuple[int, ...], LogitRow]] = []
         self._committed: list[int] = []
 
     def begin(self, prompt: Sequence[int]) -> None:
@@ -50,10 +50,10 @@ class _Recorder:
         self._narrow.fill(scan.ids, scan.gaps)
         self._inner.learn(root, tree, self._narrow, path, committed)
 
-    def answer(self, kind: str, question: str, prompt: Sequence[int], *, ended: bool) -> RecordedAnswer:
+    def answer(self, kind: str, question: str, prompt: Sequence[int], *, ended: bool) -> TracedAnswer:
         """What was recorded since `begin`."""
         truth = self._committed
-        out = RecordedAnswer(
+        out = TracedAnswer(
             kind=kind,
             question=question,
             prompt=np.asarray(prompt, np.int32),
@@ -71,7 +71,7 @@ class _Recorder:
         return out
 
 
-def record(
+def record_trace(
     racer: Racer,
     questions: Sequence[Question],
     config: DraftConfig,
@@ -93,7 +93,7 @@ def record(
     """
     trace.info.update(info)
     cost = fresh_cost(racer, config)
-    recorder = _Recorder(fresh_drafter(racer, config, cost), config.breadth)
+    recorder = TraceRecorder(fresh_drafter(racer, config, cost), config.breadth)
     for number, question in enumerate(questions):
         on_progress(number, len(questions))
         converse(racer, question, partial(_answer, racer, recorder, cost, question, max_tokens, trace))
@@ -102,7 +102,7 @@ def record(
 
 def _answer(
     racer: Racer,
-    recorder: _Recorder,
+    recorder: TraceRecorder,
     cost: StepCost,
     question: Question,
     max_tokens: int,

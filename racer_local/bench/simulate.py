@@ -1,7 +1,7 @@
 """Driving the real drafters by a recorded truth, without a model: deterministic, thousands of tokens a second.
 
 What the model would say after a node on the true path, or after a recorded node off it, comes from the trace. A node
-that was never recorded teaches nothing, so replayed drafting is at best as good as measured, and equal to it where the
+that was never recorded teaches nothing, so simulated drafting is at best as good as measured, and equal to it where the
 same drafts were recorded.
 """
 
@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from racer_local.bench.bound import BoundDrafter
 from racer_local.bench.curves import Curve
 from racer_local.bench.methods import BOUND
-from racer_local.bench.rows import Answer, Row
-from racer_local.bench.trace import RecordedAnswer, Trace
+from racer_local.bench.results import Answer, Result
+from racer_local.bench.trace import Trace, TracedAnswer
 from racer_local.draft_tree import DraftMode, DraftTree
 from racer_local.drafting.beliefs import Beliefs
 from racer_local.drafting.cost import StepCost
@@ -26,12 +26,12 @@ from racer_local.errors import RacerError
 from racer_local.kernels.verify import walk_greedy
 from racer_local.settings import MAX_BUDGET, DraftConfig
 
-TREE = DraftMode("tree", "replayed")
+TREE = DraftMode("tree", "simulated")
 
 
 @dataclass(frozen=True, slots=True)
-class Room:
-    """Bounds of a recording, and what a decode costs.
+class Limits:
+    """Bounds of a trace, and what a decode costs.
 
     Attributes:
         n_ctx: Context length.
@@ -48,22 +48,22 @@ class Room:
         return min(self.n_ctx - n_past, MAX_BUDGET)
 
 
-def replay(
+def simulate(
     trace: Trace,
     label: str,
     config: DraftConfig,
     curve: Curve,
     on_progress: Callable[[int, int], None],
     beliefs: Beliefs | None = None,
-) -> list[Row]:
-    """Replay all answers with one memory throughout.
+) -> list[Result]:
+    """Draft for all answers with one memory throughout.
 
-    The turns of a question make one row, as when they were measured; its seconds are times of a plain step, and there
-    is no own work.
+    The turns of a question make one result, as when they were measured; its seconds are times of a plain step, and
+    there is no own work.
 
     Args:
         trace: What the model said.
-        label: Name of the method; that of the bound is replayed with what it has to know.
+        label: Name of the method; that of the bound is simulated with what it has to know.
         config: How to draft.
         curve: What a decode costs.
         on_progress: Called with answers done and to do.
@@ -74,28 +74,30 @@ def replay(
     bound = BoundDrafter(config, memory, cost) if label == BOUND else None
     drafter = bound or make_drafter(config, TREE, memory, cost, beliefs)
     scan = RowScan(config.breadth)
-    room = Room(int(trace.info["n_ctx"]), int(trace.info["max_tokens"]), curve)
-    rows: list[Row] = []
+    limits = Limits(int(trace.info["n_ctx"]), int(trace.info["max_tokens"]), curve)
+    results: list[Result] = []
     for number, answer in enumerate(trace.answers):
         on_progress(number, len(trace.answers))
         if bound is not None:
             bound.truth = answer.tokens.tolist()
-        turns = (_replay_answer(answer, drafter, scan, room, cost),)
-        if rows and (rows[-1].kind, rows[-1].question) == (answer.kind, answer.question):
-            turns = rows.pop().turns + turns
-        rows.append(Row(answer.question, answer.kind, label, turns))
-    return rows
+        turns = (_simulate_answer(answer, drafter, scan, limits, cost),)
+        if results and (results[-1].kind, results[-1].question) == (answer.kind, answer.question):
+            turns = results.pop().turns + turns
+        results.append(Result(answer.question, answer.kind, label, turns))
+    return results
 
 
-def _replay_answer(answer: RecordedAnswer, drafter: Drafter, scan: RowScan, room: Room, step_cost: StepCost) -> Answer:
+def _simulate_answer(
+    answer: TracedAnswer, drafter: Drafter, scan: RowScan, limits: Limits, step_cost: StepCost
+) -> Answer:
     picks, nodes = np.zeros(MAX_BUDGET, np.int32), np.zeros(MAX_BUDGET, np.int32)
     truth = answer.tokens.tolist()
     said: list[int] = []
     drafter.begin(answer.prompt.tolist())
     root, steps, drafted, accepted, cost, done = int(answer.prompt[-1]), 0, 0, 0, 0.0, False
     while not done:
-        last, n_past = len(said) + 1 >= room.max_tokens, len(answer.prompt) - 1 + len(said)
-        tree = drafter.propose(0 if last else room.at(n_past) - 1)
+        last, n_past = len(said) + 1 >= limits.max_tokens, len(answer.prompt) - 1 + len(said)
+        tree = drafter.propose(0 if last else limits.at(n_past) - 1)
         scan.fill(*_rows(answer, truth, len(said), tree))
         n = walk_greedy(scan.ids, tree.token, tree.parent, picks, nodes)
         kept = picks[: min(n, len(truth) - len(said))].tolist()
@@ -105,17 +107,17 @@ def _replay_answer(answer: RecordedAnswer, drafter: Drafter, scan: RowScan, room
         steps += 1
         drafted += len(tree)
         accepted += len(path)
-        cost += room.curve.ratio[len(tree) + 1]
-        step_cost.observe(len(tree) + 1, n_past, float(room.curve.ratio[len(tree) + 1]))
+        cost += limits.curve.ratio[len(tree) + 1]
+        step_cost.observe(len(tree) + 1, n_past, float(limits.curve.ratio[len(tree) + 1]))
         done = n > len(kept) or (not answer.ended and len(said) == len(truth))
         root = kept[-1] if kept else root
     if said != truth:
-        raise RacerError(f"the replay of question {answer.question} left the recorded text; the trace is damaged")
+        raise RacerError(f"the simulation of question {answer.question} left the recorded text; the trace is damaged")
     return Answer(tuple(truth), "", float(cost), 0.0, steps, drafted, accepted, 0.0)
 
 
 def _rows(
-    answer: RecordedAnswer, truth: list[int], at: int, tree: DraftTree
+    answer: TracedAnswer, truth: list[int], at: int, tree: DraftTree
 ) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
     """Rows of the root, which stands before answer token `at`, and of every node; -1 where none was recorded."""
     n = len(tree)

@@ -37,7 +37,7 @@ class Answer:
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class Result:
     """One question answered by one method, all its turns together.
 
     Attributes:
@@ -90,7 +90,7 @@ class Results:
         differences: First differences of the others.
     """
 
-    rows: list[Row] = field(default_factory=list)
+    rows: list[Result] = field(default_factory=list)
     same: dict[str, int] = field(default_factory=dict)
     compared: dict[str, int] = field(default_factory=dict)
     differences: list[Difference] = field(default_factory=list)
@@ -100,7 +100,7 @@ class Results:
         return asdict(self)
 
 
-def load_rows(file: Path) -> list[Row]:
+def load_results(file: Path) -> list[Result]:
     """Rows of an earlier report.
 
     Raises:
@@ -108,7 +108,7 @@ def load_rows(file: Path) -> list[Row]:
     """
     try:
         data = json.loads(file.read_text("utf-8"))
-        return [Row(**{**row, "turns": tuple(_answer(turn) for turn in row["turns"])}) for row in data["rows"]]
+        return [Result(**{**row, "turns": tuple(_answer(turn) for turn in row["turns"])}) for row in data["rows"]]
     except OSError as error:
         raise UsageError(f"cannot read {file}: {error.strerror}") from error
     except (ValueError, TypeError, KeyError) as error:
