@@ -67,28 +67,6 @@ class DraftTree:
         chances = _UNKNOWN[:n] if p is None else p[:n].copy()
         return cls(token, parent, depth, source.astype(np.uint8), match_len.astype(np.int16), chances)
 
-    def head(self, n: int) -> Self:
-        """Copy of the first `n` nodes; a prefix of a tree is a tree."""
-        return type(self)(
-            self.token[:n].copy(),
-            self.parent[:n].copy(),
-            self.depth[:n].copy(),
-            self.source[:n].copy(),
-            self.match_len[:n].copy(),
-            self.p[:n].copy(),
-        )
-
-    def leaves(self) -> NDArray[np.int32]:
-        """Indices of the nodes without children, int32[n_leaves], ascending."""
-        inner = np.zeros(len(self), np.bool_)
-        inner[self.parent[self.parent >= 0]] = True
-        return np.flatnonzero(~inner).astype(np.int32)
-
-    @property
-    def is_chain(self) -> bool:
-        """Whether every node has at most one child."""
-        return bool(np.array_equal(self.parent, np.arange(len(self), dtype=np.int32) - 1))
-
 
 _EMPTY = DraftTree.allocate(0)
 _UNKNOWN = np.full(MAX_BUDGET, np.nan, np.float32)

@@ -10,19 +10,37 @@ class Source(IntFlag):
     MODEL = 0
     RETRIEVAL = 1
     LOGITS = 2
-    CORPUS = 4
 
     @property
     def label(self) -> str:
-        """Name for people: `model`, `retrieval`, `logits`, `both`, `corpus`."""
-        if self & Source.CORPUS:
-            return "corpus"
-        if self == Source.RETRIEVAL | Source.LOGITS:
-            return "both"
-        return (self.name or "model").lower()
+        """Name for people: `model`, `retrieval`, `logits`, `both`."""
+        return LOOKS[self].label
 
 
-N_SOURCES = 8
+class Look(NamedTuple):
+    """How tokens of a source are told from others.
+
+    Attributes:
+        label: Name for people.
+        colour: Role of their colour; empty for that of plain text.
+        attributes: What they have besides the colour, for screens without.
+        fill: What their share of a bar is made of, so that it can be told without colours.
+    """
+
+    label: str
+    colour: str
+    attributes: str
+    fill: str
+
+
+LOOKS = {
+    Source.MODEL: Look("model", "", "", "░"),
+    Source.RETRIEVAL: Look("retrieval", "success", "underline", "█"),
+    Source.LOGITS: Look("logits", "warning", "italic", "▒"),
+    Source.RETRIEVAL | Source.LOGITS: Look("both", "primary", "bold", "▓"),
+}
+"""Of every combination of the bits of `Source`, in the order in which they are listed for people."""
+N_SOURCES = len(LOOKS)
 """Combinations of the bits of `Source`."""
 
 

@@ -227,6 +227,11 @@ class KnowingDrafter(_Follower):
         return tree_from(nodes[:limit])
 
 
+def is_chain(tree: DraftTree) -> bool:
+    """Whether every node has at most one child."""
+    return tree.parent.tolist() == list(range(-1, len(tree) - 1))
+
+
 def tree_from(nodes: Sequence[tuple[int, int]], source: Source = Source.RETRIEVAL) -> DraftTree:
     """A tree of (token, parent) pairs."""
     tree = DraftTree.allocate(len(nodes))

@@ -14,7 +14,7 @@ MAX_CHILDREN = 16
 """Most recent children that retrieval looks at."""
 MAX_COUNT = 2**20 - 1
 UNSHARED = 8
-"""Nodes that retrieval may fill alone; a third of a budget beyond that is kept for the logits tree."""
+"""Nodes that retrieval may fill alone; a third of a limit beyond that is kept for the logits tree."""
 RETRIEVAL, LOGITS = 1, 2
 
 
@@ -123,7 +123,7 @@ class Draft:
 class Options:
     """Options of a draft."""
 
-    budget: int
+    limit: int
     min_match: int = 2
     breadth: int = 8
     retrieval: bool = True
@@ -141,8 +141,8 @@ def propose_tree(trie: Automaton, successors: Sequence[Sequence[int]], root: int
     """Retrieved nodes by rank, then the logits tree level by level."""
     draft = Draft()
     if options.retrieval:
-        kept = max(0, options.budget - UNSHARED) // 3 if options.logits else 0
-        _retrieve(trie, replace(options, budget=options.budget - kept), draft)
+        kept = max(0, options.limit - UNSHARED) // 3 if options.logits else 0
+        _retrieve(trie, replace(options, limit=options.limit - kept), draft)
     if options.logits:
         _extrapolate(successors, root, options, draft)
     return draft.nodes
@@ -163,7 +163,7 @@ def _retrieve(trie: Automaton, options: Options, draft: Draft) -> None:
         ngram = trie.window[length]
         if ngram is not None:
             push(ngram, -1, length, 1)
-    while waiting and len(draft.nodes) < options.budget:
+    while waiting and len(draft.nodes) < options.limit:
         best = max(waiting)
         waiting.remove(best)
         _, ngram, parent, match = best
@@ -191,7 +191,7 @@ def _extrapolate(successors: Sequence[Sequence[int]], root: int, options: Option
                 at = draft.child(parent, guess)
                 if at is not None:
                     draft.nodes[at].source |= LOGITS
-                elif len(draft.nodes) < options.budget:
+                elif len(draft.nodes) < options.limit:
                     at = draft.add(guess, parent, LOGITS, 0)
                 if at is not None:
                     below.append((at, max(share, 1)))
@@ -211,7 +211,7 @@ def propose_chain(trie: Automaton, successors: Sequence[Sequence[int]], root: in
             if successors[token][0] == node.token:
                 node.source |= LOGITS
             token = node.token
-        while len(draft.nodes) < options.budget and successors[token][0] >= 0:
+        while len(draft.nodes) < options.limit and successors[token][0] >= 0:
             token = successors[token][0]
             draft.add(token, len(draft.nodes) - 1, LOGITS, 0)
     return draft.nodes
@@ -221,7 +221,7 @@ def _retrieve_chain(trie: Automaton, options: Options, draft: Draft) -> None:
     matches = [w for w in trie.window if w is not None and len(w) >= options.min_match and trie.children[w]]
     following = max(matches, key=len, default=None)
     match = len(following) if following is not None else 0
-    while following is not None and len(draft.nodes) < options.budget:
+    while following is not None and len(draft.nodes) < options.limit:
         best = max(trie.children[following][:MAX_CHILDREN], key=trie.count.__getitem__)
         draft.add(best[-1], len(draft.nodes) - 1, RETRIEVAL, match)
         following = _with_children(trie, best, options.min_match)

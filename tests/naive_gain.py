@@ -10,13 +10,13 @@ from tests.naive import LOGITS, RETRIEVAL, Automaton, Ngram
 
 @dataclass
 class Candidate:
-    """A token that may follow a context, with its n-gram (None if it has none) and its bucket by description."""
+    """A token that may follow a context, with its n-gram (None if it has none) and its class by description."""
 
     token: int
     source: int
     match: int
     ngram: Ngram | None
-    bucket: int
+    kind: int
 
 
 def match_bin(length: int) -> int:
@@ -66,12 +66,12 @@ def candidates(
                     continue
                 match, share = match_bin(len(context)), share_bin(trie.count[child], total)
                 parts = (contexts > 0, match, min(trie.count[child], 3) - 1, share, rank > 0)
-                bucket = 0
+                kind = 0
                 for size, part in zip(
                     (2, kernels.MATCH_BINS, kernels.COUNT_BINS, kernels.SHARE_BINS, 2), parts, strict=True
                 ):
-                    bucket = bucket * size + part
-                out.append(Candidate(child[-1], RETRIEVAL, len(context), child, bucket))
+                    kind = kind * size + part
+                out.append(Candidate(child[-1], RETRIEVAL, len(context), child, kind))
                 details.append((match, share))
             contexts += 1
         context = context[1:]
@@ -86,7 +86,7 @@ def candidates(
             lead = 0 if rank == 0 else 1 if rank < 3 else 2
             out[same[0]].source |= LOGITS
             place = ((match * kernels.SHARE_BINS + share) * 3 + lead) * 4 + width // 2
-            out[same[0]].bucket = kernels.N_RETRIEVED + kernels.N_LOGITS + place
+            out[same[0]].kind = kernels.N_RETRIEVED + kernels.N_LOGITS + place
         elif len(out) < kernels.MAX_CANDIDATES:
             place = ((retrieved > 0) * kernels.RANKS + rank) * kernels.GAP_BINS + width
             out.append(Candidate(token, LOGITS, 0, None, kernels.N_RETRIEVED + place))

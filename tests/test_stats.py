@@ -8,7 +8,7 @@ import pytest
 
 from racer_local.answers import Completion
 from racer_local.stats import GenerationStats
-from racer_local.tokens import Source, Token
+from racer_local.tokens import N_SOURCES, Source, Token
 
 
 def token(source: Source, depth: int) -> Token:
@@ -70,8 +70,8 @@ def test_count() -> None:
 
 
 def test_labels_of_sources() -> None:
-    labels = [Source(bits).label for bits in range(8)]
-    assert labels == ["model", "retrieval", "logits", "both", "corpus", "corpus", "corpus", "corpus"]
+    labels = [Source(bits).label for bits in range(N_SOURCES)]
+    assert labels == ["model", "retrieval", "logits", "both"]
 
 
 def test_a_snapshot_is_a_copy() -> None:

@@ -18,7 +18,7 @@ LAYERS = (
     ("compare",),
     ("api",),
     ("learned",),
-    ("loop", "llama", "registry", "corpus"),
+    ("loop", "llama", "registry"),
     ("drafting",),
     ("openai", "detokenize"),
     ("answers",),

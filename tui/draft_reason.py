@@ -33,8 +33,6 @@ def draft_reason(
     node = first_retrieved(tree, path)
     if node is None:
         return f"the model's own guess when it last read {token_text(piece(int(context[-1])))}"
-    if tree.source[node] & Source.CORPUS:
-        return "found in your own files"
     match = int(tree.match_len[node])
     guessed = tokens_above(tree, node)
     text = np.concatenate([np.asarray(context, np.int32), np.asarray(guessed, np.int32)])
@@ -48,7 +46,7 @@ def draft_reason(
 
 def first_retrieved(tree: DraftTree, path: Sequence[int]) -> int | None:
     """The first retrieved node of a path, else the first of the whole tree; None where logits made all of it."""
-    retrieved = (tree.source & (Source.RETRIEVAL | Source.CORPUS)) != 0
+    retrieved = (tree.source & Source.RETRIEVAL) != 0
     on_path = (node for node in path if retrieved[node])
     return next(on_path, int(retrieved.argmax()) if retrieved.any() else None)
 

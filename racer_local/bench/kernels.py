@@ -16,9 +16,10 @@ from racer_local.draft_tree import DraftTree
 from racer_local.drafting.automaton import Automaton
 from racer_local.drafting.beliefs import Beliefs
 from racer_local.drafting.successors import RowScan, Successors
-from racer_local.kernels import draft as kernels
-from racer_local.kernels import gain
+from racer_local.kernels import paper_rule
 from racer_local.kernels.candidates import CANDIDATE_WIDTH, DraftSources
+from racer_local.kernels.draft_layout import D_SOURCE, DRAFT_HEIGHT, HEAP_SIZE, RETRIEVAL_BIT
+from racer_local.kernels.expected_gain import DraftLimits, Workspace, propose_gain
 from racer_local.kernels.verify import walk_greedy
 from racer_local.llama.batch import Batch
 from racer_local.settings import MAX_BUDGET, DraftConfig
@@ -118,19 +119,19 @@ def _timed(kernel: str, nodes: int, size: int, calls: list[Callable[[], object]]
 
 
 def _propose(automaton: Automaton, successors: Successors, fresh: NDArray[np.int32], size: int) -> Timing:
-    options = np.zeros(kernels.OPTIONS_WIDTH, np.int32)
+    options = np.zeros(paper_rule.OPTIONS_WIDTH, np.int32)
     options[:] = (size - 1, 2, 8, 1, 1)
-    draft = np.zeros((kernels.DRAFT_HEIGHT, MAX_BUDGET + 1), np.int32)
-    heap = np.zeros(kernels.HEAP_SIZE, np.int64)
-    entries = np.zeros((kernels.HEAP_SIZE, kernels.ENTRY_WIDTH), np.int32)
+    draft = np.zeros((DRAFT_HEIGHT, MAX_BUDGET + 1), np.int32)
+    heap = np.zeros(HEAP_SIZE, np.int64)
+    entries = np.zeros((HEAP_SIZE, paper_rule.ENTRY_WIDTH), np.int32)
     calls = []
     for i in range(REPEATS):
         automaton.seek(fresh[: 20 + i])
         window, root = automaton.active.copy(), int(fresh[19 + i])
         arguments = (automaton.nodes, window, successors.ids, root, options, draft, heap, entries)
-        calls.append(partial(kernels.propose_tree, *arguments))
+        calls.append(partial(paper_rule.propose_tree, *arguments))
     timing = _timed("propose", len(automaton.nodes), size, calls)
-    found = [(draft[kernels.D_SOURCE, : call()] & kernels.RETRIEVAL_BIT).sum() for call in calls]
+    found = [(draft[D_SOURCE, : call()] & RETRIEVAL_BIT).sum() for call in calls]
     return replace(timing, retrieved=float(np.mean(found)))
 
 
@@ -138,23 +139,23 @@ def _propose_gain(automaton: Automaton, successors: Successors, fresh: NDArray[n
     """Policy `auto`, on a machine where further nodes cost nothing up to the size: the most work that it can have."""
     beliefs = Beliefs()
     known = DraftSources(automaton.nodes, automaton.buckets, automaton.active, successors.ids, successors.gaps)
-    room = gain.Room(
-        np.zeros((kernels.DRAFT_HEIGHT, MAX_BUDGET + 1), np.int32),
+    workspace = Workspace(
+        np.zeros((DRAFT_HEIGHT, MAX_BUDGET + 1), np.int32),
         np.zeros(MAX_BUDGET, np.float32),
-        np.zeros(kernels.HEAP_SIZE, np.int64),
-        np.zeros((kernels.HEAP_SIZE, CANDIDATE_WIDTH), np.int32),
+        np.zeros(HEAP_SIZE, np.int64),
+        np.zeros((HEAP_SIZE, CANDIDATE_WIDTH), np.int32),
     )
     cost = np.ones(MAX_BUDGET + 1, np.float32)
-    wish = gain.DraftLimits(2, size - 1, False, False, 1.0, np.float32(1))
+    limits = DraftLimits(2, size - 1, False, False, 1.0, np.float32(1))
     calls = []
     for i in range(REPEATS):
         automaton.seek(fresh[: 20 + i])
         at = known._replace(active=automaton.active.copy())
         calls.append(
-            partial(gain.propose_gain, at, int(fresh[19 + i]), beliefs.counts, beliefs.prior, cost, wish, room)
+            partial(propose_gain, at, int(fresh[19 + i]), beliefs.counts, beliefs.prior, cost, limits, workspace)
         )
     timing = _timed("propose by gain", len(automaton.nodes), size, calls)
-    found = [(room.draft[kernels.D_SOURCE, : call()] & kernels.RETRIEVAL_BIT > 0).sum() for call in calls]
+    found = [(workspace.draft[D_SOURCE, : call()] & RETRIEVAL_BIT > 0).sum() for call in calls]
     return replace(timing, retrieved=float(np.mean(found)))
 
 

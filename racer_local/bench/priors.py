@@ -11,7 +11,8 @@ from racer_local.bench.curves import Curve
 from racer_local.bench.simulate import simulate
 from racer_local.bench.trace import Trace
 from racer_local.drafting.beliefs import Beliefs, flat_prior, layout, prior_from
-from racer_local.kernels import candidates, gain
+from racer_local.kernels.beliefs import TRIES
+from racer_local.kernels.candidates import N_CLASSES
 from racer_local.settings import DraftConfig
 
 
@@ -20,7 +21,7 @@ class Priors:
     """What was counted.
 
     Attributes:
-        counts: float64[N_BUCKETS, 2], hits and tries.
+        counts: float64[N_CLASSES, 2], hits and tries.
         models: Files that the answers came from, with the number of answer tokens of each.
     """
 
@@ -36,7 +37,7 @@ def make(traces: Sequence[Trace], curve: Curve, on_progress: Callable[[int, int]
         curve: What a decode costs: it decides what is drafted, and so what the successor table learns.
         on_progress: Called with answers of a trace done and to do.
     """
-    counts, models = np.zeros((candidates.N_BUCKETS, 2)), {}
+    counts, models = np.zeros((N_CLASSES, 2)), {}
     for trace in traces:
         beliefs = Beliefs(flat_prior(), memory=float("inf"))
         simulate(trace, "auto", DraftConfig(policy="auto"), curve, on_progress, beliefs)
@@ -58,6 +59,6 @@ def as_dict(priors: Priors, command: str) -> dict[str, Any]:
 
 def summary(priors: Priors) -> str:
     """What was counted, in a line."""
-    tries = priors.counts[:, gain.TRIES]
+    tries = priors.counts[:, TRIES]
     answers = ", ".join(f"{name}: {n} tokens" for name, n in priors.models.items())
-    return f"{answers}; {tries.sum():.0f} candidates in {(tries > 0).sum()} of {len(tries)} buckets"
+    return f"{answers}; {tries.sum():.0f} candidates in {(tries > 0).sum()} of {len(tries)} classes"

@@ -9,11 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from racer_local.draft_tree import DraftTree
-from racer_local.kernels import candidates, gain
+from racer_local.kernels import beliefs, candidates
 
 MEMORY_TRIES = 2000.0
-"""Tries after which a bucket halves its counts, so that a change of subject is followed."""
+"""Tries after which a class halves its counts, so that a change of subject is followed."""
 PRIOR_RETRIEVED = 0.3
 PRIOR_BOTH = 0.55
 PRIOR_LOGITS = (0.3, 0.12, 0.07, 0.05, 0.03, 0.03, 0.02, 0.02)
@@ -21,27 +20,21 @@ PRIOR_LOGITS = (0.3, 0.12, 0.07, 0.05, 0.03, 0.03, 0.02, 0.02)
 FLAT_WEIGHT = 4.0
 """Tries that they count as where shipped priors are made from evidence."""
 PRIORS = "priors.json"
-TRUST_WEIGHT = 3.0
-"""Nodes that trust begins with: believed and come true."""
-TRUST_FADE = 0.2
-"""Share of earlier evidence on trust that a verified draft replaces."""
-TRUST_RETURN = 0.02
-"""Share of it that every step forgets, so that drafting which has lost trust is tried again."""
 
 
 class Beliefs:
-    """A count of hits and tries for every bucket of candidates.
+    """A count of hits and tries for every class of candidates.
 
     Every candidate that stood anywhere on the true path teaches, whether it was drafted or not: the truth is known.
 
     Attributes:
-        counts: float32[N_BUCKETS, 2], hits and tries.
-        prior: float32[N_BUCKETS], chance of a bucket without evidence.
+        counts: float32[N_CLASSES, 2], hits and tries.
+        prior: float32[N_CLASSES], chance of a class without evidence.
     """
 
     def __init__(self, prior: NDArray[np.float32] | None = None, memory: float = MEMORY_TRIES) -> None:
         """Begin without evidence; `prior` None takes the shipped one."""
-        self.counts = np.zeros((candidates.N_BUCKETS, 2), np.float32)
+        self.counts = np.zeros((candidates.N_CLASSES, 2), np.float32)
         self.prior = (shipped_prior() if prior is None else prior).copy()
         self._memory = memory
         self._scratch = np.zeros((candidates.MAX_CANDIDATES, candidates.CANDIDATE_WIDTH), np.int32)
@@ -56,14 +49,14 @@ class Beliefs:
             min_match: Shortest n-gram that is trusted.
         """
         tokens = np.asarray(committed, np.int32)
-        gain.learn_beliefs(known, root, tokens, min_match, np.float32(self._memory), self.counts, self._scratch)
+        beliefs.learn_beliefs(known, root, tokens, min_match, np.float32(self._memory), self.counts, self._scratch)
 
     def as_dict(self) -> dict[str, Any]:
         """For a file."""
         return {"layout": layout(), "counts": self.counts.round(2).tolist()}
 
     def take(self, data: dict[str, Any]) -> None:
-        """Go on with the counts of an earlier start; those of other buckets than today's are left.
+        """Go on with the counts of an earlier start; those of other classes than today's are left.
 
         Raises:
             ValueError: The data is not what `as_dict` gives, or no counts.
@@ -73,49 +66,26 @@ class Beliefs:
         counts = np.array(data.get("counts"), np.float32)
         if counts.shape != self.counts.shape or not np.isfinite(counts).all():
             raise ValueError("the number of counts is wrong")
-        if not ((counts >= 0).all() and (counts[:, gain.HITS] <= counts[:, gain.TRIES] + 0.1).all()):
+        if not ((counts >= 0).all() and (counts[:, beliefs.HITS] <= counts[:, beliefs.TRIES] + 0.1).all()):
             raise ValueError("counts are out of bounds")
         self.counts[:] = counts
 
 
-class Trust:
-    """How much of what was believed of drafts came true lately: a factor of at most 1 on every chance.
-
-    The best of many guesses tends to be one that was judged too well, and how much so depends on the text. Trust that
-    was lost comes back by itself within some hundred steps, to be tried again.
-    """
-
-    def __init__(self) -> None:
-        self._seen = np.zeros(2)
-
-    @property
-    def factor(self) -> float:
-        """What believed chances are multiplied by."""
-        true, believed = self._seen.tolist()
-        return min(1.0, (true + TRUST_WEIGHT) / (believed + TRUST_WEIGHT))
-
-    def learn(self, tree: DraftTree, path: Sequence[int], given: float) -> None:
-        """Take note of a step; `given` is the factor that was in the chances of its tree."""
-        self._seen *= 1.0 - TRUST_RETURN
-        if len(tree):
-            gain.learn_trust(tree.parent, tree.p, np.asarray(path, np.int32), given, TRUST_FADE, self._seen)
-
-
 def layout() -> list[int]:
-    """What the numbering of buckets depends on."""
+    """What the numbering of classes depends on."""
     return [
         candidates.MATCH_BINS,
         candidates.COUNT_BINS,
         candidates.SHARE_BINS,
         candidates.GAP_BINS,
         candidates.RANKS,
-        candidates.N_BUCKETS,
+        candidates.N_CLASSES,
     ]
 
 
 def flat_prior() -> NDArray[np.float32]:
-    """Chances by source and rank alone, float32[N_BUCKETS]."""
-    prior = np.full(candidates.N_BUCKETS, PRIOR_RETRIEVED, np.float32)
+    """Chances by source and rank alone, float32[N_CLASSES]."""
+    prior = np.full(candidates.N_CLASSES, PRIOR_RETRIEVED, np.float32)
     logits = prior[candidates.N_RETRIEVED : candidates.N_RETRIEVED + candidates.N_LOGITS].reshape(
         2, candidates.RANKS, candidates.GAP_BINS
     )
@@ -126,9 +96,9 @@ def flat_prior() -> NDArray[np.float32]:
 
 @cache
 def shipped_prior() -> NDArray[np.float32]:
-    """Chances that `racer-bench priors` made from recorded answers, float32[N_BUCKETS]; not to be changed."""
+    """Chances that `racer-bench priors` made from recorded answers, float32[N_CLASSES]; not to be changed."""
     data = json.loads(resources.files("racer_local.drafting").joinpath(PRIORS).read_text("utf-8"))
-    assert data["layout"] == layout(), f"{PRIORS} was made for other buckets; run: racer-bench priors"
+    assert data["layout"] == layout(), f"{PRIORS} was made for other classes; run: racer-bench priors"
     prior = np.array(data["chance"], np.float32)
     prior.flags.writeable = False
     return prior
@@ -138,8 +108,8 @@ def prior_from(counts: NDArray[np.floating[Any]]) -> NDArray[np.float32]:
     """A prior from evidence, shrunk towards the flat one.
 
     Args:
-        counts: float[N_BUCKETS, 2], hits and tries.
+        counts: float[N_CLASSES, 2], hits and tries.
     """
     flat = flat_prior()
-    hits, tries = counts[:, gain.HITS], counts[:, gain.TRIES]
+    hits, tries = counts[:, beliefs.HITS], counts[:, beliefs.TRIES]
     return ((hits + FLAT_WEIGHT * flat) / (tries + FLAT_WEIGHT)).astype(np.float32)

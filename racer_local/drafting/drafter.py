@@ -16,7 +16,7 @@ from racer_local.drafting.expected_gain import GainDrafter
 from racer_local.drafting.lookup import NgramIndex
 from racer_local.drafting.memory import Memory
 from racer_local.drafting.successors import RowScan
-from racer_local.kernels import draft as kernels
+from racer_local.kernels import draft_layout, paper_rule
 from racer_local.settings import MAX_BUDGET, DraftConfig
 from racer_local.tokens import Source
 
@@ -61,14 +61,14 @@ class RacerDrafter:
         self._memory = memory
         self._chain = config.chain
         self._budget = config.most_nodes
-        self._options = np.zeros(kernels.OPTIONS_WIDTH, np.int32)
-        self._options[kernels.O_MIN_MATCH] = config.min_match
-        self._options[kernels.O_BREADTH] = config.breadth
-        self._options[kernels.O_RETRIEVAL] = config.policy in ("racer", "retrieval")
-        self._options[kernels.O_LOGITS] = config.policy in ("racer", "logits")
-        self._draft = np.zeros((kernels.DRAFT_HEIGHT, MAX_BUDGET + 1), np.int32)
-        self._heap = np.zeros(kernels.HEAP_SIZE, np.int64)
-        self._entries = np.zeros((kernels.HEAP_SIZE, kernels.ENTRY_WIDTH), np.int32)
+        self._options = np.zeros(paper_rule.OPTIONS_WIDTH, np.int32)
+        self._options[paper_rule.O_MIN_MATCH] = config.min_match
+        self._options[paper_rule.O_BREADTH] = config.breadth
+        self._options[paper_rule.O_RETRIEVAL] = config.policy in ("racer", "retrieval")
+        self._options[paper_rule.O_LOGITS] = config.policy in ("racer", "logits")
+        self._draft = np.zeros((draft_layout.DRAFT_HEIGHT, MAX_BUDGET + 1), np.int32)
+        self._heap = np.zeros(draft_layout.HEAP_SIZE, np.int64)
+        self._entries = np.zeros((draft_layout.HEAP_SIZE, paper_rule.ENTRY_WIDTH), np.int32)
 
     def begin(self, prompt: Sequence[int]) -> None:
         """See `Drafter`."""
@@ -77,13 +77,15 @@ class RacerDrafter:
     def propose(self, limit: int) -> DraftTree:
         """See `Drafter`."""
         memory, draft = self._memory, self._draft
-        self._options[kernels.O_BUDGET] = min(self._budget, limit)
+        self._options[paper_rule.O_LIMIT] = min(self._budget, limit)
         nodes, active, successors = memory.automaton.nodes, memory.automaton.active, memory.successors.ids
         root = memory.context[-1]
         if self._chain:
-            n = kernels.propose_chain(nodes, active, successors, root, self._options, draft)
+            n = paper_rule.propose_chain(nodes, active, successors, root, self._options, draft)
         else:
-            n = kernels.propose_tree(nodes, active, successors, root, self._options, draft, self._heap, self._entries)
+            n = paper_rule.propose_tree(
+                nodes, active, successors, root, self._options, draft, self._heap, self._entries
+            )
         return DraftTree.of(draft, n)
 
     def learn(self, root: int, tree: DraftTree, scan: RowScan, path: Sequence[int], committed: Sequence[int]) -> None:

@@ -5,13 +5,15 @@ from collections.abc import Sequence
 import numpy as np
 
 from racer_local.draft_tree import DraftTree
-from racer_local.drafting.beliefs import Beliefs, Trust
+from racer_local.drafting.beliefs import Beliefs
+from racer_local.drafting.calibration import Calibration
 from racer_local.drafting.cost import StepCost
 from racer_local.drafting.memory import Memory
 from racer_local.drafting.successors import RowScan
 from racer_local.drafting.throttle import Throttle
-from racer_local.kernels import candidates, gain
-from racer_local.kernels import draft as kernels
+from racer_local.kernels.candidates import CANDIDATE_WIDTH
+from racer_local.kernels.draft_layout import DRAFT_HEIGHT, HEAP_SIZE
+from racer_local.kernels.expected_gain import DraftLimits, Workspace, propose_gain
 from racer_local.settings import MAX_BUDGET, DraftConfig
 
 TRIAL_NODES = 3
@@ -23,36 +25,36 @@ class GainDrafter:
 
     Trees are grown best first from both sources by the believed chance of the whole path, and cut where
     (1 + sum of the chances) / time is highest. Chances are weighed by how far they could be trusted lately, costs are
-    those of this machine at this context, and a guard holds drafts back while they do not pay.
+    those of this machine at this context, and a throttle holds drafts back while they do not pay.
     """
 
     def __init__(self, config: DraftConfig, memory: Memory, cost: StepCost, beliefs: Beliefs) -> None:
         self._memory = memory
         self._cost = cost
         self._beliefs = beliefs
-        self._trust = Trust()
-        self._guard = Throttle()
+        self._calibration = Calibration()
+        self._throttle = Throttle()
         self._chain = config.chain
         self._min_match = config.min_match
         self._most = config.most_nodes
         self._temperature = np.float32(config.draft_temperature)
         self._given = 1.0
-        self._room = gain.Room(
-            np.zeros((kernels.DRAFT_HEIGHT, MAX_BUDGET + 1), np.int32),
+        self._workspace = Workspace(
+            np.zeros((DRAFT_HEIGHT, MAX_BUDGET + 1), np.int32),
             np.zeros(MAX_BUDGET, np.float32),
-            np.zeros(kernels.HEAP_SIZE, np.int64),
-            np.zeros((kernels.HEAP_SIZE, candidates.CANDIDATE_WIDTH), np.int32),
+            np.zeros(HEAP_SIZE, np.int64),
+            np.zeros((HEAP_SIZE, CANDIDATE_WIDTH), np.int32),
         )
 
     @property
     def note(self) -> str:
         """See `Drafter`."""
-        return self._guard.note
+        return self._throttle.note
 
     def begin(self, prompt: Sequence[int]) -> None:
         """See `Drafter`."""
         self._memory.begin(prompt)
-        self._guard.abandon()
+        self._throttle.abandon()
 
     def propose(self, limit: int) -> DraftTree:
         """See `Drafter`."""
@@ -63,17 +65,17 @@ class GainDrafter:
         trial = cost.draft_is_due(n_past)
         if trial:
             limit = min(limit, TRIAL_NODES)
-        self._given = self._trust.factor
+        self._given = self._calibration.factor
         times = cost.times(n_past)
-        wish = gain.DraftLimits(self._min_match, limit, self._chain, trial, self._given, self._temperature)
+        limits = DraftLimits(self._min_match, limit, self._chain, trial, self._given, self._temperature)
         beliefs = self._beliefs
-        n = gain.propose_gain(self._memory.known, context[-1], beliefs.counts, beliefs.prior, times, wish, self._room)
-        tree = DraftTree.of(self._room.draft, n, self._room.p)
-        return tree if trial else self._guard.pass_on(tree, times)
+        n = propose_gain(self._memory.known, context[-1], beliefs.counts, beliefs.prior, times, limits, self._workspace)
+        tree = DraftTree.of(self._workspace.draft, n, self._workspace.p)
+        return tree if trial else self._throttle.pass_on(tree, times)
 
     def learn(self, root: int, tree: DraftTree, scan: RowScan, path: Sequence[int], committed: Sequence[int]) -> None:
         """See `Drafter`."""
-        self._guard.learn(committed)
-        self._trust.learn(tree, path, self._given)
+        self._throttle.learn(committed)
+        self._calibration.learn(tree, path, self._given)
         self._beliefs.learn(self._memory.known, root, committed, self._min_match)
         self._memory.learn(root, tree, scan, path, committed)

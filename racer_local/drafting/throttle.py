@@ -1,4 +1,4 @@
-"""The guard: whether drafts have paid lately, and a pause while they have not."""
+"""The throttle: whether drafts have paid lately, and a pause while they have not."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from racer_local.draft_tree import ROOT, DraftTree
 FADE = 1 / 48
 """Share of earlier evidence that each draft replaces."""
 SEED_TIME = 24.0
-"""Time, in plain steps, of the drafts that the guard begins with, at no gain."""
+"""Time, in plain steps, of the drafts that the throttle begins with, at no gain."""
 PAUSE_BELOW = 0.95
 RESUME_ABOVE = 1.01
 """Gains that begin and end a pause; apart, so that a change is rare."""

@@ -1,4 +1,4 @@
-"""Kernels that list what may follow a context, each candidate in the bucket of what is known about it.
+"""Kernels that list what may follow a context, each in the class of what is known about it.
 
 A candidate is a token that may come next, known from the n-grams that the context ends with, from the model's earlier
 logits after the same last token, or from both.
@@ -10,11 +10,16 @@ import numpy as np
 from numba import njit
 
 from racer_local.kernels.automaton import CHILD, COUNT, DEPTH, LINK, NEXT, TOKEN, find_child
-from racer_local.kernels.draft import LOGITS_BIT, RETRIEVAL_BIT
+from racer_local.kernels.draft_layout import LOGITS_BIT, RETRIEVAL_BIT
 
-C_TOKEN, C_SOURCE, C_MATCH, C_NODE, C_BUCKET, C_PARENT = range(6)
-"""Columns of a candidate row int32[CANDIDATE_WIDTH]. C_NODE is its trie node, 0 for none."""
-CANDIDATE_WIDTH = 6
+C_TOKEN, C_SOURCE, C_MATCH, C_NODE, C_CLASS, C_MATCH_SHARE, C_PARENT = range(7)
+"""Columns of a candidate int32[CANDIDATE_WIDTH].
+
+C_NODE is its trie node, 0 for none; C_CLASS the class that its chance is that of; C_MATCH_SHARE the bins of match and
+share of a retrieved candidate, from which its class is made where the logits agree; C_PARENT the drafted node that it
+would follow, for whoever makes a tree of candidates.
+"""
+CANDIDATE_WIDTH = 7
 
 MAX_RETRIEVED = 8
 """Retrieved candidates of one context, from the longest matching n-gram on."""
@@ -27,8 +32,8 @@ MATCH_BINS, COUNT_BINS, SHARE_BINS, GAP_BINS, RANKS = 5, 3, 4, 8, 8
 N_RETRIEVED = 2 * MATCH_BINS * COUNT_BINS * SHARE_BINS * 2
 N_LOGITS = 2 * RANKS * GAP_BINS
 N_BOTH = MATCH_BINS * SHARE_BINS * 3 * 4
-N_BUCKETS = N_RETRIEVED + N_LOGITS + N_BOTH
-"""Buckets: retrieved only, logits only, both."""
+N_CLASSES = N_RETRIEVED + N_LOGITS + N_BOTH
+"""Classes, numbered in this order: retrieved only, logits only, both."""
 
 
 class DraftSources(NamedTuple):
@@ -121,17 +126,17 @@ def list_candidates(nodes, state, at_end, ids, gaps, temperature, min_match, out
                     known |= out[i, C_TOKEN] == nodes[c, TOKEN]
                 if not known:
                     match, share = _match_bin(nodes[s, DEPTH]), _share_bin(nodes[c, COUNT], total)
-                    bucket = 1 if contexts > 0 else 0
-                    bucket = bucket * MATCH_BINS + match
-                    bucket = bucket * COUNT_BINS + min(nodes[c, COUNT], COUNT_BINS) - 1
-                    bucket = bucket * SHARE_BINS + share
-                    bucket = bucket * 2 + (1 if rank > 0 else 0)
+                    kind = 1 if contexts > 0 else 0
+                    kind = kind * MATCH_BINS + match
+                    kind = kind * COUNT_BINS + min(nodes[c, COUNT], COUNT_BINS) - 1
+                    kind = kind * SHARE_BINS + share
+                    kind = kind * 2 + (1 if rank > 0 else 0)
                     out[n, C_TOKEN] = nodes[c, TOKEN]
                     out[n, C_SOURCE] = RETRIEVAL_BIT
                     out[n, C_MATCH] = nodes[s, DEPTH]
                     out[n, C_NODE] = c
-                    out[n, C_BUCKET] = bucket
-                    out[n, C_PARENT] = match * SHARE_BINS + share  # until it is known whether logits agree
+                    out[n, C_CLASS] = kind
+                    out[n, C_MATCH_SHARE] = match * SHARE_BINS + share
                     n += 1
                 c = nodes[c, NEXT]
                 rank += 1
@@ -150,13 +155,13 @@ def list_candidates(nodes, state, at_end, ids, gaps, temperature, min_match, out
         if at >= 0:
             lead = min(r, 1) if r < 3 else 2
             out[at, C_SOURCE] |= LOGITS_BIT
-            out[at, C_BUCKET] = N_RETRIEVED + N_LOGITS + (out[at, C_PARENT] * 3 + lead) * 4 + gap // 2
+            out[at, C_CLASS] = N_RETRIEVED + N_LOGITS + (out[at, C_MATCH_SHARE] * 3 + lead) * 4 + gap // 2
         elif n < MAX_CANDIDATES:
             out[n, C_TOKEN] = ids[r]
             out[n, C_SOURCE] = LOGITS_BIT
             out[n, C_MATCH] = 0
             out[n, C_NODE] = 0
-            out[n, C_BUCKET] = N_RETRIEVED + ((1 if retrieved > 0 else 0) * RANKS + r) * GAP_BINS + gap
+            out[n, C_CLASS] = N_RETRIEVED + ((1 if retrieved > 0 else 0) * RANKS + r) * GAP_BINS + gap
             n += 1
     return n
 

@@ -325,7 +325,7 @@ def test_priors_count_what_a_simulation_teaches(tmp_path: Path, capsys: pytest.C
     assert "1600 tokens" in capsys.readouterr().out
     data = json.loads(out.read_text())
     assert data["layout"] == beliefs.layout()
-    assert len(data["chance"]) == candidates.N_BUCKETS
+    assert len(data["chance"]) == candidates.N_CLASSES
     # the made-up model is sure of itself: what followed a long match always does
     flat = beliefs.flat_prior()
     assert max(data["chance"]) > 0.97 > flat.max()

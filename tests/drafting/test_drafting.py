@@ -26,7 +26,7 @@ from racer_local.drafting.memory import Memory
 from racer_local.drafting.successors import RowScan
 from racer_local.settings import MAX_BUDGET, POLICIES, DraftConfig
 from racer_local.tokens import Source
-from tests.fakes import tree_from
+from tests.fakes import is_chain, tree_from
 from tests.kernels.test_automaton import check_invariants, ngram_of
 
 QUICK = settings(derandomize=True, deadline=None, max_examples=60)
@@ -157,7 +157,7 @@ def test_lookup_drafts_a_chain() -> None:
     learn_nothing(drafter, [2])
     tree = drafter.propose(63)
     assert tree.token.tolist() == [3, 4, 5, 6]
-    assert tree.is_chain
+    assert is_chain(tree)
     assert tree.depth.tolist() == [1, 2, 3, 4]
     assert tree.source.tolist() == [Source.RETRIEVAL] * 4
     assert tree.match_len.tolist() == [2] * 4
@@ -205,7 +205,7 @@ def test_budget_counts_the_root(policy: str, chain: bool, budget: int) -> None:
     for limit in (0, 1, 3, MAX_BUDGET - 1):
         tree = drafter.propose(limit)
         assert len(tree) == min(budget - 1, limit, available)
-        assert not chain or tree.is_chain
+        assert not chain or is_chain(tree)
 
 
 @pytest.mark.parametrize("policy", [p for p in POLICIES if p not in ("off", "auto")])
@@ -213,7 +213,7 @@ def test_a_model_that_takes_back_little_gets_short_chains(policy: str) -> None:
     drafter = trained(policy, CHAIN)
     assert isinstance(drafter, ShortDrafter)
     tree = drafter.propose(63)
-    assert tree.is_chain
+    assert is_chain(tree)
     assert len(tree) == 4
     assert len(drafter.propose(2)) == 2
     assert len(trained(policy, CHAIN, budget=3).propose(63)) == 2
@@ -274,14 +274,15 @@ def test_shortest_and_longest_settings_of_retrieval_draft() -> None:
 # warm-up
 
 STEPS_AFTER_WARM_UP = """
-from racer_local.kernels import automaton, draft, gain, successors, verify
+from racer_local.kernels import automaton, beliefs, calibration, expected_gain, paper_rule, successors, verify
 from racer_local.kernels.warmup import warm_up
 from racer_local.settings import DraftConfig
 from tests.test_loop import answer
 from tests.fakes import ScriptedModel, random_rows
 
-kernels = (automaton.observe, automaton.seek, draft.propose_tree, draft.propose_chain, successors.scan_rows,
-           successors.learn_rows, verify.walk_greedy, gain.propose_gain, gain.learn_beliefs, gain.learn_trust)
+kernels = (automaton.observe, automaton.seek, paper_rule.propose_tree, paper_rule.propose_chain, successors.scan_rows,
+           successors.learn_rows, verify.walk_greedy, expected_gain.propose_gain, beliefs.learn_beliefs,
+           calibration.learn_calibration)
 warm_up()
 before = [len(kernel.signatures) for kernel in kernels]
 for policy in ("racer", "auto"):

@@ -1,4 +1,4 @@
-"""The guard: pauses while drafts do not pay, without trying them, and resumes by itself."""
+"""The throttle: pauses while drafts do not pay, without trying them, and resumes by itself."""
 
 from itertools import pairwise
 
@@ -15,59 +15,59 @@ PAIR = tree_from([(1, -1), (2, 0)])
 """Takes two plain steps' time; brings up to three tokens."""
 
 
-def go_on(guard: Throttle, outcomes: list[int], steps: int) -> list[bool]:
+def go_on(throttle: Throttle, outcomes: list[int], steps: int) -> list[bool]:
     """Whether drafts were passed on, step by step; `outcomes` in turn say how many nodes of the pair come true."""
     passed, n, waiting = [], 0, [9]
     for _ in range(steps):
-        tree = guard.pass_on(PAIR, TIMES)
+        tree = throttle.pass_on(PAIR, TIMES)
         passed.append(len(tree) > 0)
         if len(tree):
             right = outcomes[n % len(outcomes)]
             n += 1
-            guard.learn([*[1, 2][:right], 9])
+            throttle.learn([*[1, 2][:right], 9])
             continue
         if waiting == [9]:  # a draft held back is followed token by token
             waiting = [*[1, 2][: outcomes[n % len(outcomes)]], 9]
             n += 1
-        guard.learn([waiting[0]])
+        throttle.learn([waiting[0]])
         waiting = waiting[1:] or [9]
     return passed
 
 
 def test_drafts_that_pay_pass() -> None:
-    guard = Throttle()
-    assert all(go_on(guard, [2, 1], 400))
-    assert guard.note == ""
-    assert guard.gain == pytest.approx(1.25, rel=0.1)
+    throttle = Throttle()
+    assert all(go_on(throttle, [2, 1], 400))
+    assert throttle.note == ""
+    assert throttle.gain == pytest.approx(1.25, rel=0.1)
 
 
 def test_drafts_that_do_not_pay_are_paused_and_resumed_without_trying() -> None:
-    guard = Throttle()
-    passed = go_on(guard, [0], 300)
+    throttle = Throttle()
+    passed = go_on(throttle, [0], 300)
     assert passed[0]
     assert not any(passed[60:])
-    assert guard.gain < PAUSE_BELOW
-    assert guard.note.startswith("drafting paused: it would make 0.")
-    passed = go_on(guard, [2], 400)
+    assert throttle.gain < PAUSE_BELOW
+    assert throttle.note.startswith("drafting paused: it would make 0.")
+    passed = go_on(throttle, [2], 400)
     assert passed[-1]
-    assert guard.note == ""
-    assert guard.gain > RESUME_ABOVE
+    assert throttle.note == ""
+    assert throttle.gain > RESUME_ABOVE
 
 
 def test_changes_are_rare() -> None:
     """Outcomes around the point where drafting neither pays nor costs."""
     rng = np.random.default_rng(0)
-    guard = Throttle()
-    passed = go_on(guard, rng.integers(0, 3, 997).tolist(), 3000)
+    throttle = Throttle()
+    passed = go_on(throttle, rng.integers(0, 3, 997).tolist(), 3000)
     assert sum(a != b for a, b in pairwise(passed)) <= 3000 / 150
 
 
 def test_steps_without_a_draft_and_contexts_that_change() -> None:
-    guard = Throttle()
-    assert len(guard.pass_on(DraftTree.empty(), TIMES)) == 0
-    guard.learn([1])
-    assert guard.gain == 1.0
-    guard.pass_on(PAIR, TIMES)
-    guard.abandon()
-    guard.learn([1, 2, 9])
-    assert guard.gain == 1.0
+    throttle = Throttle()
+    assert len(throttle.pass_on(DraftTree.empty(), TIMES)) == 0
+    throttle.learn([1])
+    assert throttle.gain == 1.0
+    throttle.pass_on(PAIR, TIMES)
+    throttle.abandon()
+    throttle.learn([1, 2, 9])
+    assert throttle.gain == 1.0

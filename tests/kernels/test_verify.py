@@ -13,9 +13,10 @@ from numpy.typing import NDArray
 
 from racer_local.draft_tree import DraftTree
 from racer_local.drafting.automaton import Automaton
-from racer_local.kernels import candidates, draft, gain
+from racer_local.kernels import beliefs, candidates, draft_layout, expected_gain, paper_rule
 from racer_local.kernels.automaton import observe
 from racer_local.kernels.batch import fill_tree
+from racer_local.kernels.calibration import learn_calibration
 from racer_local.kernels.sampling import CANDIDATE, fill_candidates
 from racer_local.kernels.successors import learn_rows, scan_rows
 from racer_local.kernels.verify import walk_greedy
@@ -130,14 +131,6 @@ def test_batch_without_a_draft() -> None:
     assert (b["token"][0], b["pos"][0], b["n_seq"][0], b["seq"][0, 0], b["output"][0]) == (7, 3, 1, 0, 1)
 
 
-def test_leaves_of_a_tree() -> None:
-    tree = tree_from([(1, -1), (2, -1), (3, 0), (4, 0), (5, 2)])
-    assert tree.leaves().tolist() == [1, 3, 4]
-    assert not tree.is_chain
-    assert tree.head(1).is_chain
-    assert DraftTree.empty().leaves().tolist() == []
-
-
 # candidates for a sampler
 
 
@@ -209,28 +202,34 @@ def test_no_kernel_of_a_step_allocates() -> None:
     tree = random_tree(rng, n_vocab, n)
     tokens = np.concatenate([text[-1:], tree.token])
     options = np.array([MAX_BUDGET - 1, 2, 8, 1, 1], np.int32)
-    drafted = np.zeros((draft.DRAFT_HEIGHT, MAX_BUDGET + 1), np.int32)
-    heap, entries = np.zeros(draft.HEAP_SIZE, np.int64), np.zeros((draft.HEAP_SIZE, draft.ENTRY_WIDTH), np.int32)
+    drafted = np.zeros((draft_layout.DRAFT_HEIGHT, MAX_BUDGET + 1), np.int32)
+    heap, entries = (
+        np.zeros(draft_layout.HEAP_SIZE, np.int64),
+        np.zeros((draft_layout.HEAP_SIZE, paper_rule.ENTRY_WIDTH), np.int32),
+    )
     picks, path = np.zeros(MAX_BUDGET, np.int32), np.zeros(MAX_BUDGET, np.int32)
     _, b = batch_of(1, tree, 0)
     root = int(text[-1])
-    f32, counts = np.float32, np.ones((candidates.N_BUCKETS, 2), np.float32)
+    f32, counts = np.float32, np.ones((candidates.N_CLASSES, 2), np.float32)
     known = candidates.DraftSources(a.nodes, a.buckets, a.active, table_ids, table_gaps)
     cost, p = np.linspace(0.9, 2, MAX_BUDGET + 1, dtype=np.float32), np.zeros(MAX_BUDGET, np.float32)
-    more = np.zeros((draft.HEAP_SIZE, candidates.CANDIDATE_WIDTH), np.int32)
-    prior, room = counts[:, 0].copy(), gain.Room(drafted, p, heap, more)
+    more = np.zeros((draft_layout.HEAP_SIZE, candidates.CANDIDATE_WIDTH), np.int32)
+    prior, workspace = counts[:, 0].copy(), expected_gain.Workspace(drafted, p, heap, more)
     steps: list[tuple[Callable[..., Any], tuple[Any, ...]]] = [
         (observe, (a.nodes, a.buckets, a.state, a.active, text)),
         (scan_rows, (rows, ids, gaps)),
         (learn_rows, (table_ids, table_gaps, tokens, ids, gaps, np.arange(3, dtype=np.int32))),
-        (draft.propose_tree, (a.nodes, a.active, table_ids, root, options, drafted, heap, entries)),
-        (draft.propose_chain, (a.nodes, a.active, table_ids, root, options, drafted)),
+        (paper_rule.propose_tree, (a.nodes, a.active, table_ids, root, options, drafted, heap, entries)),
+        (paper_rule.propose_chain, (a.nodes, a.active, table_ids, root, options, drafted)),
         (
-            gain.propose_gain,
-            (known, root, counts, prior, cost, gain.DraftLimits(2, 60, False, False, 1.0, f32(1)), room),
+            expected_gain.propose_gain,
+            (known, root, counts, prior, cost, expected_gain.DraftLimits(2, 60, False, False, 1.0, f32(1)), workspace),
         ),
-        (gain.learn_beliefs, (known, root, text[:4], 2, f32(99), counts, more[: candidates.MAX_CANDIDATES])),
-        (gain.learn_trust, (tree.parent, np.ones(n, f32), np.arange(2, dtype=np.int32), 1.0, 0.1, np.zeros(2))),
+        (beliefs.learn_beliefs, (known, root, text[:4], 2, f32(99), counts, more[: candidates.MAX_CANDIDATES])),
+        (
+            learn_calibration,
+            (tree.parent, np.ones(n, f32), np.arange(2, dtype=np.int32), 1.0, 0.1, np.zeros(2)),
+        ),
         (walk_greedy, (ids, tree.token, tree.parent, picks, path)),
         (fill_tree, (1, tree.token, tree.parent, tree.depth, 0, *b.values(), np.zeros(MAX_BUDGET + 3, np.int32))),
         (fill_candidates, (rows[0], np.zeros(n_vocab, CANDIDATE))),

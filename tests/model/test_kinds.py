@@ -24,6 +24,7 @@ from racer_local.llama import library
 from racer_local.llama.engine import Engine
 from racer_local.sequences import common_prefix
 from racer_local.settings import DraftConfig
+from tests.fakes import is_chain
 from tests.tiny_kinds import KINDS, Kind
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -176,11 +177,11 @@ def test_drafts_change_nothing_but_speed(kind: Kind, racer: Racer, reference: Re
         if kind.mode == "off":
             assert (stats.draft_n, stats.steps, steps[-1].note) == (0, LENGTH, racer.mode.reason)
         if kind.mode == "chain" or config.chain:
-            assert all(step.tree.is_chain for step in steps)
+            assert all(is_chain(step.tree) for step in steps)
         if kind.max_depth is not None:
             assert max(len(step.tree) for step in steps) <= kind.max_depth
             assert deepest <= kind.max_depth
-        branched |= any(not step.tree.is_chain and step.path and len(step.path) < len(step.tree) for step in steps)
+        branched |= any(not is_chain(step.tree) and step.path and len(step.path) < len(step.tree) for step in steps)
     assert branched == (kind.mode == "tree"), "trees must be drafted, and accepted in part, where they can be"
     if kind.mode != "off":
         assert max(accepted.values()) >= LENGTH // 8, f"hardly a draft was accepted: {accepted}"

@@ -131,7 +131,7 @@ class TestTokens:
     SAID = (
         [("A", Source.MODEL)],
         [("b", Source.RETRIEVAL), ("c", Source.LOGITS), ("", Source.LOGITS), ("d[/x]\n", Source.MODEL)],
-        [("e", Source.RETRIEVAL | Source.LOGITS), ("f", Source.CORPUS), ("g", Source.MODEL)],
+        [("e", Source.RETRIEVAL | Source.LOGITS), ("f", Source.LOGITS), ("g", Source.MODEL)],
     )
 
     async def test_sums_are_those_of_the_statistics(self):
@@ -147,15 +147,14 @@ class TestTokens:
                 == {
                     "model": 3,
                     "retrieval": 1,
-                    "logits": 2,
+                    "logits": 3,
                     "both": 1,
-                    "corpus": 1,
                 }
             )
             assert len(view.tokens) == stats.predicted_n
             await pilot.press("f2")
             await wait_until(pilot, lambda: "8 tokens in 3 steps" in screen(pilot))
-            assert "model 3 · retrieval 1 · logits 2 · both 1 · corpus 1" in screen(pilot)
+            assert "model 3 · retrieval 1 · logits 3 · both 1" in screen(pilot)
             assert f"A{STEP_MARK}bcd[/x]↵" in screen(pilot)
             assert f"{STEP_MARK}efg" in screen(pilot)
             await pilot.press("f2")
@@ -219,7 +218,7 @@ class TestTokens:
             assert pilot.app.query_one(TokenLines).text.split("\n") == ["a↵", f"  {STEP_MARK}b{STEP_MARK}↵", "↵", " c"]
 
     def test_sources_differ_without_colour(self):
-        sources = (Source.MODEL, Source.RETRIEVAL, Source.LOGITS, Source.RETRIEVAL | Source.LOGITS, Source.CORPUS)
+        sources = (Source.MODEL, Source.RETRIEVAL, Source.LOGITS, Source.RETRIEVAL | Source.LOGITS)
         tokens = [Token(0, "x", source, 0, 0, 1) for source in sources]
         styles = [style for token in tokens for _, style in token_parts(token, 1)]
         attributes = {" ".join(word for word in style.split() if not word.startswith("$")) for style in styles}

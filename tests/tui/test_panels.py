@@ -47,7 +47,7 @@ from racer_local.tokens import Source, Token
 from tests.tui.scripted import tree_of
 
 SIZES = [(60, 15), (80, 24), (130, 40)]
-SOURCES = [Source.MODEL, Source.RETRIEVAL, Source.LOGITS, Source.RETRIEVAL | Source.LOGITS, Source.CORPUS]
+SOURCES = [Source.MODEL, Source.RETRIEVAL, Source.LOGITS, Source.RETRIEVAL | Source.LOGITS]
 QUICK = settings(derandomize=True, deadline=None)
 
 
@@ -298,7 +298,7 @@ class TestStatsPanel:
             await pilot.pause()
             lines = drawn(app.stats_panel)
             text = " ".join(lines)
-            by_source = {label: int(n) for label, n in re.findall(r"(model|retrieval|logits|both|corpus) (\d+)", text)}
+            by_source = {label: int(n) for label, n in re.findall(r"(model|retrieval|logits|both) (\d+)", text)}
             assert by_source == stats.by_source
             total = re.search(r"(\d+) tokens(?!/| in)", text)
             assert total is not None
@@ -480,9 +480,6 @@ class TestWhy:
         assert (
             draft_reason(self.TEXT, tree, (0,), piece) == expected == "the model's own guess when it last read ␣t3[/b]"
         )
-
-    def test_own_files(self):
-        assert draft_reason(self.TEXT, tree_of((4, ROOT, Source.CORPUS, 0)), (), piece) == "found in your own files"
 
     def test_no_draft(self):
         assert draft_reason(self.TEXT, DraftTree.empty(), (), piece) == NOTHING_PAYS

@@ -165,7 +165,7 @@ def run(tmp_path: Path) -> Path:
             ("prefill", 512, 700),
             "Hello",
             [(" **bold", Source.RETRIEVAL), ("**", both), (" [/x]", Source.LOGITS)],
-            [(" end", Source.CORPUS), (".", Source.MODEL)],
+            [(" end", Source.RETRIEVAL), (".", Source.MODEL)],
         ],
         ["Second", " answer"],
         pieces={0: b" x[/b]", 1: "é".encode()[:1], 2: b"\n"},
@@ -574,7 +574,7 @@ class TestInterface:
             for part in ("llama 135M Q4_1", "CPU", "racer tree", "16/2048", "2.00 tok/step", "no chat template"):
                 assert part in screen(pilot)
             await pilot.press("f2")
-            await wait_until(pilot, lambda: "model 2 · retrieval 1 · logits 1 · both 1 · corpus 1" in screen(pilot))
+            await wait_until(pilot, lambda: "model 2 · retrieval 2 · logits 1 · both 1" in screen(pilot))
             assert "Hello▏ **bold** [/x]▏ end." in screen(pilot)
             await pilot.press("f3")
             await wait_until(pilot, lambda: "3 drafted, 2 accepted" in screen(pilot))

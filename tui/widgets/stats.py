@@ -13,12 +13,10 @@ from racer_local.settings import MAX_BUDGET
 from racer_local.stats import GenerationStats
 from racer_local.terminal_text import one_line
 
-from ..sources import MUTED, STYLES
+from ..sources import FILLS, MUTED, STYLES
 from .panel import Panel, PanelScroll
 from .steady_text import SteadyText
 
-FILLS = {"model": "░", "retrieval": "█", "logits": "▒", "both": "▓", "corpus": "▚"}
-"""What a source's part of the bar is made of, so that it can be told without colours."""
 BAR, LEVELS = "▇", "▁▂▃▄▅▆▇█"
 MAX_ROWS = 12
 """Rows of the histogram for one number each; larger numbers share a last one."""

@@ -132,6 +132,5 @@ def sums_content(sums: Counter[str], n_steps: int) -> Content:
     """The legend: how many tokens came from where, and all of them."""
     parts: list[str | tuple[str, str]] = []
     for label, style in STYLES.items():
-        if label != "corpus" or sums[label]:
-            parts += [(label, style), f" {sums[label]} · "]
+        parts += [(label, style), f" {sums[label]} · "]
     return Content.assemble(*parts, f"{sums.total()} tokens in {n_steps} steps")

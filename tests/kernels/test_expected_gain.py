@@ -9,22 +9,22 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from racer_local.draft_tree import DraftTree
-from racer_local.drafting import beliefs
 from racer_local.drafting.automaton import Automaton
-from racer_local.drafting.beliefs import Beliefs, Trust, flat_prior, prior_from, shipped_prior
+from racer_local.drafting.beliefs import Beliefs, flat_prior, prior_from, shipped_prior
+from racer_local.drafting.calibration import FADE, RETURN, WEIGHT, Calibration
 from racer_local.drafting.cost import DRAFT_EVERY, StepCost
 from racer_local.drafting.expected_gain import GainDrafter
 from racer_local.drafting.memory import Memory
 from racer_local.drafting.successors import RowScan
-from racer_local.kernels import candidates, gain
-from racer_local.kernels import draft as kernels
+from racer_local.kernels import candidates, draft_layout, expected_gain
+from racer_local.kernels.beliefs import PRIOR_WEIGHT, TRIES
 from racer_local.settings import MAX_BUDGET, MIN_AUTOMATON_NODES, DraftConfig
 from tests import naive, naive_gain
 from tests.fakes import tree_from
 
 QUICK = settings(derandomize=True, deadline=None, max_examples=120)
 GUESSES = slice(candidates.N_RETRIEVED, candidates.N_RETRIEVED + candidates.N_LOGITS)
-"""Buckets of candidates from logits alone."""
+"""Classes of candidates from logits alone."""
 V = 12
 K = 4
 
@@ -64,25 +64,25 @@ class State:
         *,
         chain: bool = False,
         anyway: bool = False,
-        trust: float = 1.0,
+        factor: float = 1.0,
         temperature: float = 1.0,
     ) -> tuple[int, NDArray[np.int32], NDArray[np.float32]]:
         """The kernel's draft: number of nodes, draft array, path chances."""
-        room = gain.Room(
-            np.full((kernels.DRAFT_HEIGHT, MAX_BUDGET + 1), 7, np.int32),
+        workspace = expected_gain.Workspace(
+            np.full((draft_layout.DRAFT_HEIGHT, MAX_BUDGET + 1), 7, np.int32),
             np.zeros(MAX_BUDGET, np.float32),
-            np.zeros(kernels.HEAP_SIZE, np.int64),
-            np.zeros((kernels.HEAP_SIZE, candidates.CANDIDATE_WIDTH), np.int32),
+            np.zeros(draft_layout.HEAP_SIZE, np.int64),
+            np.zeros((draft_layout.HEAP_SIZE, candidates.CANDIDATE_WIDTH), np.int32),
         )
-        wish = gain.DraftLimits(2, limit, chain, anyway, trust, np.float32(temperature))
-        n = gain.propose_gain(self.known, self.text[-1], counts, flat_prior(), cost, wish, room)
-        return n, room.draft, room.p
+        limits = expected_gain.DraftLimits(2, limit, chain, anyway, factor, np.float32(temperature))
+        n = expected_gain.propose_gain(self.known, self.text[-1], counts, flat_prior(), cost, limits, workspace)
+        return n, workspace.draft, workspace.p
 
 
 def random_counts(seed: int) -> NDArray[np.float32]:
     rng = np.random.default_rng(seed)
-    tries = rng.integers(0, 200, candidates.N_BUCKETS)
-    return np.stack([tries * rng.random(candidates.N_BUCKETS), tries], axis=1).astype(np.float32)
+    tries = rng.integers(0, 200, candidates.N_CLASSES)
+    return np.stack([tries * rng.random(candidates.N_CLASSES), tries], axis=1).astype(np.float32)
 
 
 def curve(kind: str) -> NDArray[np.float32]:
@@ -112,13 +112,13 @@ def test_candidates_are_the_twins(text: list[int], seed: int) -> None:
         token = context[-1]
         n = candidates.list_candidates(a.nodes, node, at_end, state.ids[token], state.gaps[token], temperature, 2, out)
         expected = state.naive_candidates(context, at_end, float(temperature))
-        columns = [candidates.C_TOKEN, candidates.C_SOURCE, candidates.C_MATCH, candidates.C_BUCKET]
-        assert out[:n, columns].tolist() == [[c.token, c.source, c.match, c.bucket] for c in expected]
+        columns = [candidates.C_TOKEN, candidates.C_SOURCE, candidates.C_MATCH, candidates.C_CLASS]
+        assert out[:n, columns].tolist() == [[c.token, c.source, c.match, c.kind] for c in expected]
         for row, candidate in zip(out[:n], expected, strict=True):
             assert (row[candidates.C_NODE] == 0) == (candidate.ngram is None)
             if candidate.ngram is not None:
                 assert a.nodes[row[candidates.C_NODE]][:4].tolist()[0] == candidate.ngram[-1]
-            assert 0 <= candidate.bucket < candidates.N_BUCKETS
+            assert 0 <= candidate.kind < candidates.N_CLASSES
 
 
 @QUICK
@@ -127,10 +127,10 @@ def test_beliefs_count_every_candidate_of_the_true_path(text: list[int], truth: 
     state = State(text, seed)
     beliefs = Beliefs()
     beliefs.learn(state.known, text[-1], truth, 2)
-    expected = np.zeros((candidates.N_BUCKETS, 2))
+    expected = np.zeros((candidates.N_CLASSES, 2))
     for i, token in enumerate(truth):
         for candidate in state.naive_candidates([*text, *truth[:i]], i == 0):
-            expected[candidate.bucket] += (candidate.token == token, 1)
+            expected[candidate.kind] += (candidate.token == token, 1)
     np.testing.assert_array_equal(beliefs.counts, expected)
 
 
@@ -141,7 +141,7 @@ def test_old_evidence_fades() -> None:
         for _ in range(400):
             state.ids[:] = -1
             beliefs.learn(state.known, 2, [truth], 2)
-        hits, tries = beliefs.counts[beliefs.counts[:, gain.TRIES] > 0].T
+        hits, tries = beliefs.counts[beliefs.counts[:, TRIES] > 0].T
         assert (tries <= 51).all()
         assert ((low <= hits / tries) & (hits / tries <= high)).all()
 
@@ -150,10 +150,12 @@ def test_old_evidence_fades() -> None:
 @given(TEXTS, st.integers(0, 99), st.sampled_from(["flat", "usual", "step"]), st.integers(0, 63), st.booleans())
 def test_chosen_tree(text: list[int], seed: int, kind: str, limit: int, chain: bool) -> None:
     state, cost, counts = State(text, seed), curve(kind), random_counts(seed)
-    trust, temperature = (1.0, 0.7)[seed % 2], (1.0, 1.5)[seed % 3 // 2]
-    n, draft, p = state.propose(counts, cost, limit, chain=chain, trust=trust, temperature=temperature)
+    factor, temperature = (1.0, 0.7)[seed % 2], (1.0, 1.5)[seed % 3 // 2]
+    n, draft, p = state.propose(counts, cost, limit, chain=chain, factor=factor, temperature=temperature)
     assert 0 <= n <= limit
-    token, parent, depth = (draft[row, :n].tolist() for row in (kernels.D_TOKEN, kernels.D_PARENT, kernels.D_DEPTH))
+    token, parent, depth = (
+        draft[row, :n].tolist() for row in (draft_layout.D_TOKEN, draft_layout.D_PARENT, draft_layout.D_DEPTH)
+    )
     assert len(set(zip(parent, token, strict=True))) == n, "siblings differ"
     assert all(-1 <= parent[i] < i for i in range(n))
     assert all(depth[i] == (depth[parent[i]] + 1 if parent[i] >= 0 else 1) for i in range(n))
@@ -167,12 +169,12 @@ def test_chosen_tree(text: list[int], seed: int, kind: str, limit: int, chain: b
         above = text if parent[i] < 0 else contexts[parent[i]]
         contexts.append([*above, token[i]])
         match = next(c for c in state.naive_candidates(above, parent[i] < 0, temperature) if c.token == token[i])
-        hits, tries = counts[match.bucket]
-        chance = (hits + gain.PRIOR_WEIGHT * prior[match.bucket]) / (tries + gain.PRIOR_WEIGHT)
-        believed = min(trust * chance, gain.MAX_P) * (p[parent[i]] if parent[i] >= 0 else 1.0)
+        hits, tries = counts[match.kind]
+        chance = (hits + PRIOR_WEIGHT * prior[match.kind]) / (tries + PRIOR_WEIGHT)
+        believed = min(factor * chance, expected_gain.MAX_P) * (p[parent[i]] if parent[i] >= 0 else 1.0)
         assert p[i] == pytest.approx(believed, rel=1e-4)
-        assert draft[kernels.D_SOURCE, i] == match.source
-        assert draft[kernels.D_MATCH, i] == match.match
+        assert draft[draft_layout.D_SOURCE, i] == match.source
+        assert draft[draft_layout.D_MATCH, i] == match.match
     values = [(1 + p[:k].sum()) / cost[1 + k] for k in range(n + 1)]
     assert values[n] >= max(values) * (1 - 1e-5), "a smaller draft would be better"
 
@@ -181,7 +183,7 @@ def test_chosen_tree(text: list[int], seed: int, kind: str, limit: int, chain: b
 def test_made_up_curves(seed: int) -> None:
     rng = np.random.default_rng(seed)
     phrase = rng.integers(0, V, 9).tolist()
-    state, sure = State(phrase * 6, seed), np.zeros((candidates.N_BUCKETS, 2), np.float32)
+    state, sure = State(phrase * 6, seed), np.zeros((candidates.N_CLASSES, 2), np.float32)
     sure[:] = (90, 100)
     assert state.propose(sure, curve("linear"))[0] == 0
     n = state.propose(sure, curve("step"))[0]
@@ -196,7 +198,7 @@ def test_made_up_curves(seed: int) -> None:
 @pytest.mark.parametrize("seed", range(20))
 def test_a_trial_drafts_though_nothing_pays(seed: int) -> None:
     phrase = np.random.default_rng(seed).integers(0, V, 9).tolist()
-    state, counts = State(phrase * 6, seed), np.zeros((candidates.N_BUCKETS, 2), np.float32)
+    state, counts = State(phrase * 6, seed), np.zeros((candidates.N_CLASSES, 2), np.float32)
     counts[:] = (30, 100)
     assert state.propose(counts, curve("linear"), 3)[0] == 0
     assert 1 <= state.propose(counts, curve("linear"), 3, anyway=True)[0] <= 3
@@ -207,7 +209,7 @@ def test_temperature_makes_wider_or_deeper_trees() -> None:
     state = State(list(range(V)), 0)
     state.ids[:] = (np.arange(V)[:, None] + 1 + np.arange(K)) % V
     state.gaps[:] = (0.0, 2.5, 4.0, 6.0)
-    counts = np.zeros((candidates.N_BUCKETS, 2), np.float32)
+    counts = np.zeros((candidates.N_CLASSES, 2), np.float32)
     logits = counts[GUESSES].reshape(2, candidates.RANKS, candidates.GAP_BINS, 2)
     lead = np.linspace(0.2, 0.9, candidates.GAP_BINS)
     logits[:, 0] = np.stack([1e4 * lead, np.full(candidates.GAP_BINS, 1e4)], axis=1)
@@ -215,17 +217,17 @@ def test_temperature_makes_wider_or_deeper_trees() -> None:
     depth, width = {}, {}
     for temperature in (0.5, 1.0, 3.0):
         n, draft, _ = state.propose(counts, curve("flat"), 12, temperature=temperature)
-        depth[temperature] = draft[kernels.D_DEPTH, :n].max()
-        width[temperature] = (draft[kernels.D_DEPTH, :n] == 1).sum()
+        depth[temperature] = draft[draft_layout.D_DEPTH, :n].max()
+        width[temperature] = (draft[draft_layout.D_DEPTH, :n] == 1).sum()
     assert depth[0.5] > depth[1.0] > depth[3.0]
     assert width[0.5] <= width[1.0] <= width[3.0]
     assert width[0.5] < width[3.0]
 
 
-# trust
+# calibration
 
 
-def naive_trust(tree: DraftTree, path: list[int], given: float) -> tuple[float, float]:
+def naive_calibration(tree: DraftTree, path: list[int], given: float) -> tuple[float, float]:
     """Nodes that came true, and how many should have, of those whose parent was accepted."""
     true = believed = 0.0
     for i, parent in enumerate(tree.parent.tolist()):
@@ -237,9 +239,9 @@ def naive_trust(tree: DraftTree, path: list[int], given: float) -> tuple[float, 
 
 @QUICK
 @given(st.integers(0, 10_000))
-def test_trust_weighs_what_could_have_been_right(seed: int) -> None:
+def test_calibration_weighs_what_could_have_been_right(seed: int) -> None:
     rng = np.random.default_rng(seed)
-    trust, expected = Trust(), np.zeros(2)
+    calibration, expected = Calibration(), np.zeros(2)
     for _ in range(5):
         n = int(rng.integers(0, 12))
         tree = tree_from([(int(rng.integers(0, 9)), int(rng.integers(-1, i))) for i in range(n)])
@@ -247,32 +249,31 @@ def test_trust_weighs_what_could_have_been_right(seed: int) -> None:
             tree.p[i] = rng.uniform(0.1, 0.99) * (tree.p[parent] if parent >= 0 else 1.0)
         path = list(range(n))[: int(rng.integers(0, n + 1))]
         path = [i for i in path if all(a in (*path[: path.index(i)], -1) for a in (tree.parent[i],))]
-        given = trust.factor
-        trust.learn(tree, path, given)
-        expected *= 1 - beliefs.TRUST_RETURN
+        given = calibration.factor
+        calibration.learn(tree, path, given)
+        expected *= 1 - RETURN
         if n:
-            expected = expected * (1 - beliefs.TRUST_FADE) + naive_trust(tree, path, given)
-        weight = beliefs.TRUST_WEIGHT
-        assert trust.factor == pytest.approx(min(1, (expected[0] + weight) / (expected[1] + weight)), rel=1e-5)
+            expected = expected * (1 - FADE) + naive_calibration(tree, path, given)
+        assert calibration.factor == pytest.approx(min(1, (expected[0] + WEIGHT) / (expected[1] + WEIGHT)), rel=1e-5)
 
 
-def test_trust_is_lost_to_bad_drafts_and_comes_back() -> None:
-    trust, tree = Trust(), tree_from([(1, -1)])
+def test_calibration_falls_with_bad_drafts_and_comes_back() -> None:
+    calibration, tree = Calibration(), tree_from([(1, -1)])
     tree.p[:] = 0.9
     for _ in range(10):
-        trust.learn(tree, [], 1.0)
-    assert trust.factor < 0.5
+        calibration.learn(tree, [], 1.0)
+    assert calibration.factor < 0.5
     for _ in range(300):
-        trust.learn(DraftTree.empty(), [], 1.0)
-    assert trust.factor > 0.99
+        calibration.learn(DraftTree.empty(), [], 1.0)
+    assert calibration.factor > 0.99
 
 
 # priors
 
 
-def test_shipped_priors_are_chances_of_todays_buckets() -> None:
+def test_shipped_priors_are_chances_of_todays_classes() -> None:
     prior = shipped_prior()
-    assert prior.shape == (candidates.N_BUCKETS,)
+    assert prior.shape == (candidates.N_CLASSES,)
     assert prior.dtype == np.float32
     assert ((prior > 0) & (prior < 1)).all()
     # a long match that the model's last guess agrees with is surer than a guess far ahead, that than a close one
@@ -284,7 +285,7 @@ def test_shipped_priors_are_chances_of_todays_buckets() -> None:
 
 
 def test_priors_from_evidence_are_shrunk() -> None:
-    counts = np.zeros((candidates.N_BUCKETS, 2))
+    counts = np.zeros((candidates.N_CLASSES, 2))
     np.testing.assert_allclose(prior_from(counts), flat_prior(), rtol=1e-6)
     counts[:] = (900, 1000)
     np.testing.assert_allclose(prior_from(counts), 0.9, atol=0.01)
@@ -296,9 +297,9 @@ def test_priors_from_evidence_are_shrunk() -> None:
         {"counts": None},
         {"counts": [[1, 2]]},
         {"counts": "x"},
-        {"counts": [[-1.0, 2.0]] * candidates.N_BUCKETS},
-        {"counts": [[3.0, 2.0]] * candidates.N_BUCKETS},
-        {"counts": [[float("nan"), 2.0]] * candidates.N_BUCKETS},
+        {"counts": [[-1.0, 2.0]] * candidates.N_CLASSES},
+        {"counts": [[3.0, 2.0]] * candidates.N_CLASSES},
+        {"counts": [[float("nan"), 2.0]] * candidates.N_CLASSES},
     ],
 )
 def test_beliefs_are_kept_and_checked(damage: dict[str, object]) -> None:

@@ -1,42 +1,42 @@
 """Kernels that make drafts by the paper's rule: retrieved nodes first, by count, then the logits tree.
 
 Source: RACER, arXiv 2604.14885, section 3. One thing goes further than the paper: a path that reaches the deepest
-n-grams goes on through the suffix link, so that a long copy is drafted as long as the budget allows. One departs from
-it: a large budget keeps a share for the logits tree, since a long context has rare n-grams enough to spend all of it.
+n-grams goes on through the suffix link, so that a long copy is drafted as long as the limit allows. One departs from
+it: a large limit keeps a share for the logits tree, since a long context has rare n-grams enough to spend all of it.
 """
 
 import numpy as np
 from numba import njit
 
 from racer_local.kernels.automaton import CHILD, COUNT, DEPTH, LINK, NEXT, TOKEN
+from racer_local.kernels.draft_layout import (
+    D_CHILD,
+    D_DEPTH,
+    D_MATCH,
+    D_PARENT,
+    D_SIBLING,
+    D_SOURCE,
+    D_TOKEN,
+    LOGITS_BIT,
+    Q_BREADTH,
+    Q_NODE,
+    RETRIEVAL_BIT,
+)
 from racer_local.kernels.heap import heap_pop, heap_push
 
-D_TOKEN, D_PARENT, D_DEPTH, D_SOURCE, D_MATCH, D_CHILD, D_SIBLING, Q_NODE, Q_BREADTH = range(9)
-"""Rows of a draft array int32[DRAFT_HEIGHT, MAX_BUDGET + 1]. Node i is column i; the last column is the root's.
-
-The first five rows are those of DraftTree. D_CHILD and D_SIBLING hold node + 1 (0: none);
-Q_NODE and Q_BREADTH are the queue of the logits tree.
-"""
-DRAFT_HEIGHT = 9
-
-O_BUDGET, O_MIN_MATCH, O_BREADTH, O_RETRIEVAL, O_LOGITS = range(5)
-"""Cells of the options array int32[OPTIONS_WIDTH]. O_BUDGET counts drafted nodes, the root left out."""
+O_LIMIT, O_MIN_MATCH, O_BREADTH, O_RETRIEVAL, O_LOGITS = range(5)
+"""Cells of the options array int32[OPTIONS_WIDTH]. O_LIMIT counts drafted nodes, the root left out."""
 OPTIONS_WIDTH = 5
 
 E_NODE, E_PARENT, E_MATCH = range(3)
 """Columns of an entry: a trie node that may become a child of draft node E_PARENT (-1: of the root)."""
 ENTRY_WIDTH = 3
 
-HEAP_SIZE = 2048
-"""Room for candidates: the children of all matching depths and of every drafted node, at most MAX_CHILDREN each."""
 UNSHARED = 8
-"""Nodes that retrieval may fill alone; of a budget beyond it, a third is kept for the logits tree."""
+"""Nodes that retrieval may fill alone; of a limit beyond it, a third is kept for the logits tree."""
 MAX_CHILDREN = 16
 """Children of one trie node that are looked at, most recent first: bounds the work on common n-grams."""
 MAX_COUNT = (1 << 20) - 1
-
-RETRIEVAL_BIT = 1
-LOGITS_BIT = 2
 
 
 @njit(cache=True, nogil=True)
@@ -93,7 +93,7 @@ def _push_children(nodes, v, parent, match, depth, heap, entries, filled, size):
 
 
 @njit(cache=True, nogil=True)
-def _retrieve(nodes, active, budget, min_match, draft, heap, entries):
+def _retrieve(nodes, active, limit, min_match, draft, heap, entries):
     """Fill `draft` with the best-ranked retrieved nodes; returns how many there are."""
     window = active[0]
     n = 0
@@ -102,7 +102,7 @@ def _retrieve(nodes, active, budget, min_match, draft, heap, entries):
     for d in range(len(window) - 1, min_match - 1, -1):
         if window[d] != 0:
             filled, size = _push_children(nodes, window[d], -1, d, 1, heap, entries, filled, size)
-    while n < budget and size > 0:
+    while n < limit and size > 0:
         item = heap_pop(heap, size)
         size -= 1
         e = len(entries) - (item & 0xFFFFFFFF)
@@ -120,8 +120,8 @@ def _retrieve(nodes, active, budget, min_match, draft, heap, entries):
 
 
 @njit(cache=True, nogil=True)
-def _extrapolate(successors, root_token, budget, breadth, draft, n):
-    """Spend what is left of the budget on the logits tree, level by level; returns the number of nodes.
+def _extrapolate(successors, root_token, limit, breadth, draft, n):
+    """Spend what is left of the limit on the logits tree, level by level; returns the number of nodes.
 
     The root gets `breadth` children; the first child of a node gets half of its breadth (at the second level all of
     it), each further sibling half of the one before, never under 1. A guess that retrieval had made already is marked
@@ -144,7 +144,7 @@ def _extrapolate(successors, root_token, budget, breadth, draft, n):
             at = _child_of(draft, u, guess)
             if at >= 0:
                 draft[D_SOURCE, at] |= LOGITS_BIT
-            elif n < budget:
+            elif n < limit:
                 _append(draft, n, u, guess, LOGITS_BIT, 0)
                 at = n
                 n += 1
@@ -175,12 +175,12 @@ def propose_tree(nodes, active, successors, root_token, options, draft, heap, en
     """
     draft[D_CHILD, -1] = 0
     n = 0
-    budget = options[O_BUDGET]
+    limit = options[O_LIMIT]
     if options[O_RETRIEVAL]:
-        kept = max(0, budget - UNSHARED) // 3 if options[O_LOGITS] else 0
-        n = _retrieve(nodes, active, budget - kept, options[O_MIN_MATCH], draft, heap, entries)
+        kept = max(0, limit - UNSHARED) // 3 if options[O_LOGITS] else 0
+        n = _retrieve(nodes, active, limit - kept, options[O_MIN_MATCH], draft, heap, entries)
     if options[O_LOGITS]:
-        n = _extrapolate(successors, root_token, budget, options[O_BREADTH], draft, n)
+        n = _extrapolate(successors, root_token, limit, options[O_BREADTH], draft, n)
     return n
 
 
@@ -192,7 +192,7 @@ def propose_chain(nodes, active, successors, root_token, options, draft):
     """
     draft[D_CHILD, -1] = 0
     n = 0
-    budget = options[O_BUDGET]
+    limit = options[O_LIMIT]
     if options[O_RETRIEVAL]:
         window = active[0]
         match = len(window) - 1
@@ -202,7 +202,7 @@ def propose_chain(nodes, active, successors, root_token, options, draft):
                 cursor = window[match]
             else:
                 match -= 1
-        while n < budget and cursor != 0:
+        while n < limit and cursor != 0:
             best = nodes[cursor, CHILD]
             c = nodes[best, NEXT]
             looked = 1
@@ -220,7 +220,7 @@ def propose_chain(nodes, active, successors, root_token, options, draft):
             if successors[token, 0] == draft[D_TOKEN, i]:
                 draft[D_SOURCE, i] |= LOGITS_BIT
             token = draft[D_TOKEN, i]
-        while n < budget and successors[token, 0] >= 0:
+        while n < limit and successors[token, 0] >= 0:
             token = successors[token, 0]
             _append(draft, n, n - 1, token, LOGITS_BIT, 0)
             n += 1

@@ -10,10 +10,12 @@ from numpy.typing import NDArray
 
 from racer_local.draft_tree import DraftTree
 from racer_local.drafting.automaton import Automaton
-from racer_local.kernels import draft as kernels
+from racer_local.kernels import draft_layout
+from racer_local.kernels import paper_rule as kernels
 from racer_local.settings import MAX_BUDGET
 from racer_local.tokens import Source
 from tests import naive
+from tests.fakes import is_chain
 from tests.naive import Node, Options
 
 QUICK = settings(derandomize=True, deadline=None, max_examples=150)
@@ -46,8 +48,8 @@ class Case:
     def tree(self, options: Options) -> DraftTree:
         """Draft of the kernel for trees."""
         draft, packed = self._scratch(options)
-        heap = np.zeros(kernels.HEAP_SIZE, np.int64)
-        entries = np.zeros((kernels.HEAP_SIZE, kernels.ENTRY_WIDTH), np.int32)
+        heap = np.zeros(draft_layout.HEAP_SIZE, np.int64)
+        entries = np.zeros((draft_layout.HEAP_SIZE, kernels.ENTRY_WIDTH), np.int32)
         nodes, active = self.automaton.nodes, self.automaton.active
         n = kernels.propose_tree(nodes, active, self.successors, self.root, packed, draft, heap, entries)
         return DraftTree.of(draft, n)
@@ -69,9 +71,9 @@ class Case:
     @staticmethod
     def _scratch(options: Options) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
         # scratch of a real drafter holds what earlier drafts left there
-        draft = np.random.default_rng(0).integers(0, 9, (kernels.DRAFT_HEIGHT, MAX_BUDGET + 1)).astype(np.int32)
+        draft = np.random.default_rng(0).integers(0, 9, (draft_layout.DRAFT_HEIGHT, MAX_BUDGET + 1)).astype(np.int32)
         packed = np.zeros(kernels.OPTIONS_WIDTH, np.int32)
-        packed[kernels.O_BUDGET] = options.budget
+        packed[kernels.O_LIMIT] = options.limit
         packed[kernels.O_MIN_MATCH] = options.min_match
         packed[kernels.O_BREADTH] = options.breadth
         packed[kernels.O_RETRIEVAL] = options.retrieval
@@ -101,7 +103,7 @@ def cases(draw: st.DrawFn) -> tuple[Case, Options]:
     n = draw(st.integers(2, 6))
     capacity = draw(st.sampled_from([n * (n + 3) + 1, 100, 4096]))
     options = Options(
-        budget=draw(st.sampled_from([0, 1, 3, 7, 15, 63])),
+        limit=draw(st.sampled_from([0, 1, 3, 7, 15, 63])),
         min_match=draw(st.integers(1, n)),
         breadth=draw(st.integers(1, 8)),
         retrieval=draw(st.booleans()),
@@ -136,7 +138,7 @@ def occurs(part: Sequence[int], text: Sequence[int]) -> bool:
 
 def check_draft(tree: DraftTree, case: Case, options: Options) -> None:
     """Check what must hold of every draft."""
-    assert len(tree) <= options.budget
+    assert len(tree) <= options.limit
     for i in range(len(tree)):
         parent = int(tree.parent[i])
         assert -1 <= parent < i
@@ -177,7 +179,7 @@ def test_chain_is_the_twins(drawn: tuple[Case, Options]) -> None:
     chain = case.chain(options)
     check_same(chain, case.naive_chain(options))
     check_draft(chain, case, options)
-    assert chain.is_chain
+    assert is_chain(chain)
 
 
 def no_successors(n_vocab: int, k: int = 8) -> NDArray[np.int32]:
@@ -188,13 +190,13 @@ def no_successors(n_vocab: int, k: int = 8) -> NDArray[np.int32]:
 @pytest.mark.parametrize("n", [2, 4, 10, 16])
 @pytest.mark.parametrize("chain", [False, True])
 def test_long_copy_fills_the_budget(n: int, chain: bool) -> None:
-    """A copied passage is drafted past the longest n-gram, to the end of the budget."""
+    """A copied passage is drafted past the longest n-gram, to the end of the limit."""
     passage = list(range(100, 300))
     case = Case([*passage, 5, *passage[:20]], no_successors(300), n)
-    options = Options(budget=63, min_match=min(2, n - 1), logits=False)
+    options = Options(limit=63, min_match=min(2, n - 1), logits=False)
     tree = case.chain(options) if chain else case.tree(options)
     assert tree.token.tolist() == passage[20:83]
-    assert tree.is_chain
+    assert is_chain(tree)
     assert set(tree.match_len.tolist()) == {n - 1}
 
 
@@ -203,7 +205,7 @@ def test_a_path_ends_where_only_too_short_ngrams_go_on(chain: bool) -> None:
     """What is known to follow "1 2 3 4" follows its last token alone, which is too short a match unless allowed."""
     case = Case([4, 7, 1, 2, 3, 4], no_successors(10), context=[1, 2])
     for min_match, tokens in ((2, [3, 4]), (1, [3, 4, 7, 1, 2])):
-        options = Options(budget=5, min_match=min_match)
+        options = Options(limit=5, min_match=min_match)
         tree = case.chain(options) if chain else case.tree(options)
         assert tree.token.tolist() == tokens
 
@@ -218,7 +220,7 @@ def test_nothing_known_nothing_drafted() -> None:
 def test_more_frequent_stands_first_then_longer_match_then_nearer() -> None:
     # after "1 2": three times 3, once 4; after "0 1 2": once 4
     text = [1, 2, 3, 9, 1, 2, 3, 8, 1, 2, 3, 7, 0, 1, 2, 4, 6, 0, 1, 2]
-    tree = Case(text, no_successors(10)).tree(Options(budget=3, logits=False))
+    tree = Case(text, no_successors(10)).tree(Options(limit=3, logits=False))
     assert tree.token.tolist()[0] == 3
     assert tree.match_len.tolist()[0] == 2
     # of the candidates seen once, 4 after the longest match comes first
@@ -229,7 +231,7 @@ def test_more_frequent_stands_first_then_longer_match_then_nearer() -> None:
 
 def test_of_equal_candidates_the_recent_one_stands_first() -> None:
     text = [1, 2, 5, 1, 2, 6, 1, 2, 7, 1, 2]
-    tree = Case(text, no_successors(10)).tree(Options(budget=3, logits=False))
+    tree = Case(text, no_successors(10)).tree(Options(limit=3, logits=False))
     assert tree.token.tolist() == [7, 6, 5]
 
 
@@ -238,10 +240,10 @@ def test_only_the_most_recent_children_are_looked_at() -> None:
     for t in range(2, 2 + kernels.MAX_CHILDREN):
         text += [0, 1, t]
     case = Case([*text, 0, 1], no_successors(100), n=3)
-    options = Options(budget=63, logits=False)
+    options = Options(limit=63, logits=False)
     first = [t for t, p in zip(case.tree(options).token, case.tree(options).parent, strict=True) if p < 0]
     assert sorted(first) == list(range(2, 2 + kernels.MAX_CHILDREN))
-    assert case.chain(Options(budget=1)).token.tolist() == [1 + kernels.MAX_CHILDREN]
+    assert case.chain(Options(limit=1)).token.tolist() == [1 + kernels.MAX_CHILDREN]
 
 
 def test_counts_beyond_the_ranks_range() -> None:
@@ -249,20 +251,20 @@ def test_counts_beyond_the_ranks_range() -> None:
     case = Case([1, 2, 5, 1, 2, 6, 1, 2], no_successors(10))
     nodes = case.automaton.nodes
     nodes[nodes[:, 0] == 5, 3] = kernels.MAX_COUNT + 1
-    assert case.tree(Options(budget=2, logits=False)).token.tolist() == [5, 6]
+    assert case.tree(Options(limit=2, logits=False)).token.tolist() == [5, 6]
 
 
 def test_guess_of_both_sources_is_one_node() -> None:
     successors = no_successors(10)
     successors[2, :2] = [5, 3]
     case = Case([1, 2, 3, 4], successors, context=[1, 2])
-    tree = case.tree(Options(budget=3))
+    tree = case.tree(Options(limit=3))
     assert tree.token.tolist() == [3, 4, 5]
     assert tree.parent.tolist() == [-1, 0, -1]
     assert tree.source.tolist() == [Source.RETRIEVAL | Source.LOGITS, Source.RETRIEVAL, Source.LOGITS]
     assert tree.match_len.tolist() == [2, 2, 0]
     successors[2, :2] = [3, 5]
-    chain = case.chain(Options(budget=3))
+    chain = case.chain(Options(limit=3))
     assert chain.token.tolist() == [3, 4]
     assert chain.source.tolist() == [Source.RETRIEVAL | Source.LOGITS, Source.RETRIEVAL]
 
@@ -271,7 +273,7 @@ def test_breadth_of_the_logits_tree() -> None:
     """Eight guesses after the root; 4, 2, 1 and then always 1 after each of them."""
     rng = np.random.default_rng(1)
     successors = np.stack([rng.permutation(1000)[:8] for _ in range(1000)]).astype(np.int32)
-    tree = Case([1], successors).tree(Options(budget=63, retrieval=False))
+    tree = Case([1], successors).tree(Options(limit=63, retrieval=False))
     children = [int((tree.parent == i).sum()) for i in range(-1, len(tree))]
     assert children[:9] == [8, 4, 2, 1, 1, 1, 1, 1, 1]
     assert len(tree) == 63
@@ -283,12 +285,12 @@ def test_retrieval_comes_first_and_leaves_a_share_of_a_large_budget() -> None:
     successors = no_successors(100)
     successors[:, 0] = 1
     case = Case(passage, successors, context=passage[:5])
-    for budget, retrieved in ((1, 1), (8, 8), (10, 10), (11, 10), (14, 12), (63, 45)):
-        tree = case.tree(Options(budget=budget))
-        assert tree.token.tolist() == passage[5 : 5 + retrieved] + [1] * (budget - retrieved)
-        assert tree.source.tolist() == [Source.RETRIEVAL] * retrieved + [Source.LOGITS] * (budget - retrieved)
-        alone = case.tree(Options(budget=budget, logits=False))
-        assert alone.token.tolist() == case.chain(Options(budget=budget)).token.tolist() == passage[5 : 5 + budget]
+    for limit, retrieved in ((1, 1), (8, 8), (10, 10), (11, 10), (14, 12), (63, 45)):
+        tree = case.tree(Options(limit=limit))
+        assert tree.token.tolist() == passage[5 : 5 + retrieved] + [1] * (limit - retrieved)
+        assert tree.source.tolist() == [Source.RETRIEVAL] * retrieved + [Source.LOGITS] * (limit - retrieved)
+        alone = case.tree(Options(limit=limit, logits=False))
+        assert alone.token.tolist() == case.chain(Options(limit=limit)).token.tolist() == passage[5 : 5 + limit]
 
 
 def test_what_retrieval_does_not_need_goes_to_the_logits() -> None:
@@ -296,7 +298,7 @@ def test_what_retrieval_does_not_need_goes_to_the_logits() -> None:
     successors[:, 0] = 1
     passage = list(range(10, 20))
     case = Case(passage, successors, context=passage[:5])
-    for tree in (case.tree(Options(budget=63)), case.chain(Options(budget=63))):
+    for tree in (case.tree(Options(limit=63)), case.chain(Options(limit=63))):
         assert tree.token.tolist() == passage[5:] + [1] * 58
         assert tree.source.tolist() == [Source.RETRIEVAL] * 5 + [Source.LOGITS] * 58
 
@@ -304,5 +306,5 @@ def test_what_retrieval_does_not_need_goes_to_the_logits() -> None:
 def test_options_of_the_draft_are_those_of_the_project() -> None:
     assert (kernels.MAX_CHILDREN, kernels.MAX_COUNT) == (naive.MAX_CHILDREN, naive.MAX_COUNT)
     assert kernels.UNSHARED == naive.UNSHARED
-    assert (kernels.RETRIEVAL_BIT, kernels.LOGITS_BIT) == (Source.RETRIEVAL, Source.LOGITS)
+    assert (draft_layout.RETRIEVAL_BIT, draft_layout.LOGITS_BIT) == (Source.RETRIEVAL, Source.LOGITS)
     assert (naive.RETRIEVAL, naive.LOGITS) == (Source.RETRIEVAL, Source.LOGITS)
