@@ -1,12 +1,6 @@
-"""Kernels that lay a draft tree out as a llama.cpp batch, and the native switch that stops a decode."""
+"""Kernel that lays a draft tree out as a llama.cpp batch."""
 
-import numpy as np
-from numba import (
-    carray,  # pyright: ignore[reportPrivateImportUsage]
-    cfunc,
-    njit,
-    types,
-)
+from numba import njit
 
 
 @njit(cache=True, nogil=True)
@@ -61,9 +55,3 @@ def _give_sequence(leaf, seq, parents, b_n_seq, b_seq):
         if at == 0:
             return
         at = parents[at - 1] + 1
-
-
-@cfunc(types.boolean(types.voidptr), cache=True)
-def abort_requested(flag):
-    """Callback for llama.cpp: whether the byte at `flag` is set. Native, so that it costs no Python call per node."""
-    return carray(flag, (1,), dtype=np.uint8)[0] != 0

@@ -16,6 +16,6 @@ def fill_candidates(row, candidates):
         candidates: struct[V] of int32 `id`, float32 `logit`, float32 `p`; filled.
     """
     for i in range(len(row)):
-        candidates[i].id = i
-        candidates[i].logit = row[i]
-        candidates[i].p = 0.0
+        candidates[i]["id"] = i
+        candidates[i]["logit"] = row[i]
+        candidates[i]["p"] = 0.0

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from racer_local.draft_tree import DraftMode, DraftTree
 from racer_local.errors import Cancelled, ContextFullError, DecodeError, ModelError, UsageError
-from racer_local.kernels.batch import abort_requested
+from racer_local.kernels.abort import abort_requested
 from racer_local.llama import library
 from racer_local.llama.batch import Batch
 from racer_local.llama.model import Model

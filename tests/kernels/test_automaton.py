@@ -2,16 +2,17 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from racer_local.drafting.automaton import Automaton
 from racer_local.kernels import automaton
 from tests import naive
+from tests.kernels.examples import quick
 from tests.naive import Ngram
 
-QUICK = settings(derandomize=True, deadline=None, max_examples=60)
+QUICK = quick(60)
 
 
 def ngram_of(nodes: NDArray[np.int32], v: int) -> Ngram:
@@ -230,7 +231,7 @@ def test_seek_and_learn_on_same_counts_as_twin(n: int, parts: list[tuple[list[in
         assert {g: a.nodes[v, automaton.COUNT] for g, v in by_ngram.items() if v} == twin.count
 
 
-@settings(derandomize=True, deadline=None, max_examples=150)
+@quick(150)
 @given(
     streams(max_length=40),
     st.lists(st.tuples(st.integers(0, 40), st.lists(st.integers(0, 7), min_size=1, max_size=6)), max_size=5),

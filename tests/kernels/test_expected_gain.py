@@ -4,7 +4,7 @@ import json
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
@@ -21,8 +21,9 @@ from racer_local.kernels.beliefs import PRIOR_WEIGHT, TRIES
 from racer_local.settings import MAX_BUDGET, MIN_AUTOMATON_NODES, DraftConfig
 from tests import naive, naive_gain
 from tests.fakes import tree_from
+from tests.kernels.examples import quick
 
-QUICK = settings(derandomize=True, deadline=None, max_examples=120)
+QUICK = quick(120)
 GUESSES = slice(candidates.N_RETRIEVED, candidates.N_RETRIEVED + candidates.N_LOGITS)
 """Classes of candidates from logits alone."""
 V = 12

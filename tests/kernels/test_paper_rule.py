@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
@@ -16,9 +16,10 @@ from racer_local.settings import MAX_BUDGET
 from racer_local.tokens import Source
 from tests import naive
 from tests.fakes import is_chain
+from tests.kernels.examples import quick
 from tests.naive import Node, Options
 
-QUICK = settings(derandomize=True, deadline=None, max_examples=150)
+QUICK = quick(150)
 
 
 class Case:

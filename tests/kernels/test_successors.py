@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
@@ -12,8 +12,9 @@ from racer_local.drafting.successors import RowScan, Successors
 from racer_local.kernels.successors import BLOCK, learn_rows, scan_rows
 from racer_local.settings import MAX_BUDGET
 from tests import naive
+from tests.kernels.examples import quick
 
-QUICK = settings(derandomize=True, deadline=None, max_examples=100)
+QUICK = quick(100)
 SIZES = (1, 2, 5, BLOCK - 1, BLOCK, BLOCK + 1, 3 * BLOCK, 1000)
 
 

@@ -5,7 +5,7 @@ from typing import Any, cast
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from numba import njit
 from numba.core.runtime import nrt
@@ -23,9 +23,10 @@ from racer_local.kernels.verify import walk_greedy
 from racer_local.settings import MAX_BUDGET
 from tests import naive
 from tests.fakes import random_tree, tree_from
+from tests.kernels.examples import PLAIN, is_on, quick
 
 MEMORY = nrt._nrt  # pyright: ignore[reportPrivateImportUsage]
-QUICK = settings(derandomize=True, deadline=None, max_examples=150)
+QUICK = quick(150)
 
 
 @st.composite
@@ -188,6 +189,7 @@ def _allocations(kernel: Callable[..., Any], *arguments: Any) -> int:
     return calls(kernel, *arguments) - by_array * n_arrays
 
 
+@pytest.mark.skipif(is_on(PLAIN), reason="plain Python allocates at every line")
 @pytest.mark.usefixtures("_counted_allocations")
 def test_no_kernel_of_a_step_allocates() -> None:
     assert _allocations(_wasteful, np.zeros(3, np.int32)) == 1, "the measure sees an allocation"

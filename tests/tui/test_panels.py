@@ -93,7 +93,7 @@ def answer(
     steps: list[Step] = []
     for i in range(n_steps):
         depth = 0 if i % 3 == 2 else int(rng.integers(1, most))
-        drafted = [SOURCES[int(rng.integers(1, 5))] for _ in range(depth)]
+        drafted = [SOURCES[int(rng.integers(1, len(SOURCES)))] for _ in range(depth)]
         tree = tree_of(*((d, d - 1, source, 3) for d, source in enumerate(drafted)))
         path = tuple(range(int(rng.integers(0, depth + 1)))) if depth else ()
         stats.steps += 1

@@ -592,7 +592,7 @@ class TestInterface:
                 for part in strip
                 if part.text.strip() in ("Hello", "**bold", "**", "[/x]", "end")
             }
-            assert len({str(style) for style in styles.values()}) == 5
+            assert len({str(style) for style in styles.values()}) == 4
             assert styles["**bold"].underline
             assert styles["[/x]"].italic
 
