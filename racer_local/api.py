@@ -34,8 +34,10 @@ from racer_local.settings import (
     sampling_of,
     stops_of,
 )
-from racer_local.thoughts import ThoughtFormat
+from racer_local.thoughts import ThoughtFormat, ThoughtSplitter, cut
 
+TAIL_TOKENS = 12
+"""Tokens at a prompt's end that show whether it opens a thought."""
 BUSY = "this Racer is answering already; end that answer first"
 
 
@@ -207,10 +209,7 @@ class Racer:
             messages: The conversation.
             so_far: Beginning of the answer, as text or as the tokens it came in.
         """
-        prompt = self.chat_format.prompt(messages).tolist()
-        if isinstance(so_far, str):
-            return prompt + self.model.tokenize(so_far, add_special=False, parse_special=False).tolist()
-        return prompt + [int(token) for token in so_far]
+        return self.chat_format.prompt(messages).tolist() + self._answer_tokens(so_far)
 
     def stream_chat(
         self, messages: Sequence[Message], *, so_far: Sequence[int] | str = (), **options: Any
@@ -235,17 +234,32 @@ class Racer:
     def create_chat_completion(
         self, messages: Sequence[Message], *, stream: bool = False, **options: Any
     ) -> dict[str, Any] | Iterator[dict[str, Any]]:
-        """Answer in the shape of OpenAI's chat completions, with `timings` added.
+        """Answer in the shape of OpenAI's chat completions, with `timings` and `reasoning_content` (thoughts) added.
 
         Args:
             messages: The conversation.
             stream: Give chunks instead of one object; the last chunk has usage and timings.
             **options: Those of `stream`.
         """
-        steps = self.stream_chat(messages, **options)
+        so_far = options.pop("so_far", ())
+        prompt = self.prompt_tokens(messages, so_far)
+        steps, splitter = self.stream(prompt, **options), self.splitter(prompt, so_far)
         if stream:
-            return openai.chunks(self.model.path.name, steps)
-        return openai.completion(self.model.path.name, collect(steps))
+            return openai.chunks(self.model.path.name, steps, splitter)
+        return openai.completion(self.model.path.name, collect(steps), splitter)
+
+    def splitter(self, prompt: Sequence[int], so_far: Sequence[int] | str = ()) -> ThoughtSplitter:
+        """Tells thoughts from what is said in the answer to a prompt; takes the pieces of its text.
+
+        Args:
+            prompt: As `prompt_tokens` makes it.
+            so_far: Beginning of the answer that is in it.
+        """
+        begun = self._answer_tokens(so_far)
+        tail = self._text(prompt[: len(prompt) - len(begun)][-TAIL_TOKENS:])
+        splitter = ThoughtSplitter(self.thoughts, opened=self.thoughts.is_opened_by(tail))
+        splitter.feed(self._text(begun))
+        return splitter
 
     def fit(self, messages: Sequence[Message]) -> tuple[list[Message], int]:
         """The messages that the context has room for, with the answer's; see `history.fit`.
@@ -276,6 +290,21 @@ class Racer:
         return cost
 
     # inside
+
+    def _answer_tokens(self, so_far: Sequence[int] | str) -> list[int]:
+        """An answer that was begun as tokens; marks of thoughts become control tokens again."""
+        if not isinstance(so_far, str):
+            return [int(token) for token in so_far]
+        marks = {mark: token for mark in self.thoughts.marks if (token := self.model.token_of(mark)) is not None}
+        tokens: list[int] = []
+        for part in cut(so_far, marks):
+            known = marks.get(part)
+            text = self.model.tokenize(part, add_special=False, parse_special=False) if known is None else [known]
+            tokens += [int(token) for token in text]
+        return tokens
+
+    def _text(self, tokens: Sequence[int]) -> str:
+        return b"".join(self.model.piece(token) for token in tokens).decode("utf-8", "replace")
 
     def _tokens(self, prompt: str | Sequence[int]) -> list[int]:
         if isinstance(prompt, str):

@@ -4,7 +4,8 @@ Works on decoded text, the marks included, as it comes or whole. Which format a 
 and its vocabulary. Knows nothing of models, screens and files.
 """
 
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum, auto
 from functools import cache
@@ -87,6 +88,12 @@ def choose(template: str, is_token: Callable[[str], bool]) -> ThoughtFormat:
     return THINK
 
 
+def cut(text: str, marks: Iterable[str]) -> list[str]:
+    """A text cut before and after each of the marks."""
+    pattern = "|".join(map(re.escape, marks))
+    return [part for part in re.split(f"({pattern})", text) if part] if pattern else [text]
+
+
 def named(name: str) -> ThoughtFormat:
     """The format of a name; `THINK` where no format has it."""
     return _BY_NAME.get(name, THINK)
@@ -94,10 +101,7 @@ def named(name: str) -> ThoughtFormat:
 
 def split(text: str, known: ThoughtFormat = THINK, *, opened: bool = False) -> tuple[str, str]:
     """Thought and answer of a whole text; `opened` where the prompt had begun the thought."""
-    splitter = ThoughtSplitter(known, opened=opened)
-    thought, answer = splitter.feed(text)
-    more, rest = splitter.finish()
-    return thought + more, answer + rest
+    return ThoughtSplitter(known, opened=opened).feed(text, last=True)
 
 
 def starts_inside(text: str, known: ThoughtFormat = THINK) -> bool:
@@ -171,23 +175,17 @@ class ThoughtSplitter:
         """Whether the end of a thought is still to come."""
         return self._state is _State.THOUGHT
 
-    def feed(self, piece: str) -> tuple[str, str]:
+    def feed(self, piece: str, *, last: bool = False) -> tuple[str, str]:
         """Take in a piece; returns what it adds to the thought and to the answer.
 
-        A text that may become a mark is held back until that is clear.
+        A text that may become a mark is held back until that is clear, or nothing follows after the `last` piece.
         """
         self._held += piece
         while self._advance():
             pass
-        return self._taken()
-
-    def finish(self) -> tuple[str, str]:
-        """The answer is over: what was held back."""
-        held, self._held = self._held, ""
-        self._put(held.rstrip() if self.thinking else held)
-        return self._taken()
-
-    def _taken(self) -> tuple[str, str]:
+        if last:
+            held, self._held = self._held, ""
+            self._put(held.rstrip() if self.thinking else held)
         thought, answer = self._parts
         return thought.taken(), answer.taken()
 

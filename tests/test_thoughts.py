@@ -77,7 +77,7 @@ def in_pieces(text: str, cuts: list[int], known: ThoughtFormat, *, opened: bool)
     for a, b in pairwise(borders):
         for i, part in enumerate(splitter.feed(text[a:b])):
             got[i] += part
-    for i, part in enumerate(splitter.finish()):
+    for i, part in enumerate(splitter.feed("", last=True)):
         got[i] += part
     return got[0], got[1]
 

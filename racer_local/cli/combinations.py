@@ -18,9 +18,9 @@ TAKEN = {
 }
 """What else may be given, by the option that says what is done."""
 NOT_TAKEN = {
-    "chat": frozenset({"speed", "json", "jsonl", "raw", "no_stdin"}),
+    "chat": frozenset({"speed", "json", "jsonl", "raw", "no_stdin", "show_thoughts"}),
     "answer": frozenset({"speed", "resume"}),
-    "raw": frozenset({"speed", "resume", "system", "chat_template", "record"}),
+    "raw": frozenset({"speed", "resume", "system", "chat_template", "record", "show_thoughts"}),
 }
 """What has no effect on the chat, on one answer, and on one without a template; all else has."""
 REASON = {
@@ -28,6 +28,8 @@ REASON = {
     ("raw", "record"): "a recording is of a chat",
     ("raw", "system"): "there is no chat template that it could stand in",
     ("raw", "chat_template"): "there is no chat template",
+    ("raw", "show_thoughts"): "nothing is told apart",
+    ("chat", "show_thoughts"): "there it is Ctrl+T",
     ("chat", "speed"): "it is of --replay",
     ("answer", "speed"): "it is of --replay",
     ("raw", "speed"): "it is of --replay",
@@ -57,6 +59,8 @@ def check(args: argparse.Namespace, named: Collection[str], doing: str) -> None:
     """
     if "json" in named and "jsonl" in named:
         raise UsageError("--json and --jsonl exclude each other")
+    if "show_thoughts" in named and (given(args, "json") or given(args, "jsonl")):
+        raise UsageError("--show-thoughts has no effect with JSON, which has thoughts in a field of their own")
     if "no_stdin" in named and given(args, "prompt") == "-":
         raise UsageError("-p - reads stdin, which --no-stdin leaves alone")
     for name in named:

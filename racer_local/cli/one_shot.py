@@ -3,7 +3,7 @@
 import argparse
 import json
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from racer_local.cli.answer_summary import summary
@@ -12,6 +12,7 @@ from racer_local.cli.console import Interrupt, Progress
 from racer_local.cli.parser import given
 from racer_local.errors import ExitCode
 from racer_local.terminal_text import neutral
+from racer_local.thoughts import ThoughtSplitter
 
 if TYPE_CHECKING:
     from racer_local.answers import Completion, Step
@@ -30,21 +31,31 @@ def answer(args: argparse.Namespace, open_racer: Opener, prompt: str, options: d
         interrupt.racer = racer
         said = {racer.chat_format.note} if given(args, "raw") else set()
         _say_notes(racer, said)
+        splitter: ThoughtSplitter | None = None
         if given(args, "raw"):
             steps = racer.stream(prompt, **options)
         else:
             system = given(args, "system")
             messages = [{"role": "system", "content": system}] if system else []
-            steps = racer.stream_chat([*messages, {"role": "user", "content": prompt}], **options)
+            messages.append({"role": "user", "content": prompt})
+            steps = racer.stream_chat(messages, **options)
+            splitter = racer.splitter(racer.prompt_tokens(messages))
         if interrupt.asked:  # while the model was being prepared, with nobody to tell yet
             racer.cancel()
         from racer_local.answers import collect
 
         as_json, as_lines = given(args, "json"), given(args, "jsonl")
-        show = _jsonl_step if as_lines else _plain_step
-        done = collect(steps if as_json else _shown(steps, show))
+        if as_json:
+            show = None
+        elif as_lines:
+            show = _jsonl_step
+        else:
+            show = _plain_step
+            splitter = None if given(args, "show_thoughts") else splitter
+        parts = _Parts(splitter, show)
+        done = collect(parts.of(steps))
         if as_json or as_lines:
-            print(json.dumps(_totals(racer, done), ensure_ascii=False), flush=True)
+            print(json.dumps(_totals(racer, done, parts), ensure_ascii=False), flush=True)
         else:
             say(f"racer-chat: {summary(done.stats)}", on_stderr=True)
             if why := _why_cut(racer, done.finish_reason):
@@ -70,23 +81,53 @@ def _why_cut(racer: "Racer", finish_reason: str | None) -> str:
     return ""
 
 
-def _shown(steps: Iterator["Step"], show: Callable[["Step"], None]) -> Iterator["Step"]:
-    for step in steps:
-        show(step)
-        yield step
+class _Parts:
+    """What is thought and what is said in an answer, shown as it comes.
+
+    Attributes:
+        thought: All that is thought.
+        said: All that is said.
+    """
+
+    def __init__(self, splitter: ThoughtSplitter | None, show: "Callable[[Step, str, str], None] | None") -> None:
+        """Begin.
+
+        Args:
+            splitter: Tells the two apart; None takes everything for said.
+            show: Called with each step, what is thought and what is said in it.
+        """
+        self.thought = self.said = ""
+        self._splitter = splitter
+        self._show = show
+
+    def of(self, steps: Iterable["Step"]) -> Iterator["Step"]:
+        """Pass the steps of an answer on."""
+        for step in steps:
+            thought, said = "", step.text
+            if self._splitter is not None:
+                thought, said = self._splitter.feed(said, last=step.finish_reason is not None)
+            self.thought, self.said = self.thought + thought, self.said + said
+            if self._show is not None:
+                self._show(step, thought, said)
+            yield step
 
 
-def _plain_step(step: "Step") -> None:
-    text = neutral(step.text) if sys.stdout.isatty() else step.text
+def _texts(thought: str, said: str) -> dict[str, str]:
+    """For JSON; without a field for thoughts where there are none."""
+    return {"text": said, **({"reasoning_content": thought} if thought else {})}
+
+
+def _plain_step(step: "Step", _thought: str, said: str) -> None:
+    text = neutral(said) if sys.stdout.isatty() else said
     if step.finish_reason:
         text += "\n"
     if text:
         print(text, end="", flush=True)
 
 
-def _jsonl_step(step: "Step") -> None:
+def _jsonl_step(step: "Step", thought: str, said: str) -> None:
     line = {
-        "text": step.text,
+        **_texts(thought, said),
         "tokens": [
             {"id": t.id, "text": t.text, "source": t.source.label, "match_len": t.match_len, "depth": t.depth}
             for t in step.tokens
@@ -99,11 +140,11 @@ def _jsonl_step(step: "Step") -> None:
     print(json.dumps(line, ensure_ascii=False), flush=True)
 
 
-def _totals(racer: "Racer", done: "Completion") -> dict[str, Any]:
+def _totals(racer: "Racer", done: "Completion", parts: _Parts) -> dict[str, Any]:
     """The JSON object of an answer."""
     return {
         "model": racer.model.path.name,
-        "text": done.text,
+        **_texts(parts.thought, parts.said),
         "finish_reason": done.finish_reason,
         "usage": done.stats.usage(),
         "timings": done.stats.timings(),

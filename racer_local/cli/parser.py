@@ -77,6 +77,7 @@ def build_parser() -> Parser:
     group = parser.add_argument_group("output")
     add(group, "--json", action="store_true", help="print one JSON object: text, usage, timings")
     add(group, "--jsonl", action="store_true", help="print a JSON line for each step, totals last")
+    add(group, "--show-thoughts", action="store_true", help="print what the model thinks, with its marks, too")
     add(group, "--record", type=Path, metavar="FILE", help="write the run to FILE, a new file, for --replay")
     add(group, "--replay", type=Path, metavar="FILE", help="chat with a recorded run; no model is needed")
     add(group, "--speed", type=float, metavar="X", help="of --replay: so many times faster; 0: without waiting")

@@ -57,3 +57,40 @@ def test_a_template_goes_before_the_vocabulary(tmp_path: Path) -> None:
     path = write_llama(tmp_path / "m.gguf", control=("[THINK]", "[/THINK]"))
     with Racer(path, remember=False, draft="off", chat_template=PROMPT + "<think></think>") as racer:
         assert racer.thoughts is named("think")
+
+
+ASKED = [{"role": "user", "content": "a"}]
+
+
+@pytest.fixture(scope="module")
+def opening(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Racer]:
+    """A model whose prompts begin a thought."""
+    path = tmp_path_factory.mktemp("opening") / "m.gguf"
+    write_llama(path, control=("[THINK]", "[/THINK]"), template=PROMPT + "[THINK]\n{{ '[/THINK]' if false }}")
+    with Racer(path, remember=False, draft="off") as racer:
+        yield racer
+
+
+def test_a_thought_that_the_prompt_begins_has_its_field(opening: Racer) -> None:
+    text = opening.chat(ASKED, max_tokens=8, temperature=0).text
+    message = opening.create_chat_completion(ASKED, max_tokens=8, temperature=0)["choices"][0]["message"]
+    assert message == {"role": "assistant", "content": "", "reasoning_content": text.strip()}
+
+
+def test_an_answer_that_is_gone_on_with_is_past_its_thought(opening: Racer) -> None:
+    for so_far in ("a[/THINK]b", opening.prompt_tokens(ASKED, "a[/THINK]b")[len(opening.prompt_tokens(ASKED)) :]):
+        options = {"so_far": so_far, "max_tokens": 8, "temperature": 0}
+        text = opening.chat(ASKED, **options).text
+        message = opening.create_chat_completion(ASKED, **options)["choices"][0]["message"]
+        assert message == {"role": "assistant", "content": text}
+
+
+def test_marks_in_an_answer_that_is_gone_on_with_are_control_tokens(racers: dict[str, Racer]) -> None:
+    for name, mark in (("magistral", "[THINK]"), ("harmony", "<|channel|>")):
+        racer = racers[name]
+        tokens = racer.prompt_tokens(ASKED, f"{mark}the in")
+        assert [racer.model.written(token) for token in tokens].count(mark) == 1
+    racer = racers["harmony"]
+    assert (
+        racer.model.token_of("<s>") not in racer.prompt_tokens(ASKED, "the <s> in")[len(racer.prompt_tokens(ASKED)) :]
+    )

@@ -127,7 +127,7 @@ class Answer(Vertical, SingleLayout):
         Args:
             footnote: How it ended, where that is not plain to see.
         """
-        self._take(*self._splitter.finish())
+        self._take(*self._splitter.feed("", last=True))
         self._prose.finish()
         self._tokens.finish()
         self._draw_thought()
