@@ -1,6 +1,8 @@
 """The shape of the code: imports point down, llama.cpp and Textual have one home each, files stay short."""
 
 import ast
+import re
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -173,6 +175,18 @@ def test_no_module_imports_itself_in_a_circle() -> None:
         free = {module for module, needs in graph.items() if not needs & graph.keys()}
         assert free, f"these import each other: {sorted(graph)}"
         graph = {module: needs for module, needs in graph.items() if module not in free}
+
+
+def test_the_guide_for_contributors_names_what_is_there() -> None:
+    guide = (ROOT / ".github" / "CONTRIBUTING.md").read_text("utf-8")
+    named = set(re.findall(r"`((?:racer_local|tui|tests|\.ci)(?:/[\w./]+)?|\w+\.toml)`", guide))
+    assert len(named) > 25
+    assert [name for name in sorted(named) if name != "config.toml" and not (ROOT / name).exists()] == []
+
+
+def test_every_folder_of_the_program_is_installed() -> None:
+    packages = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["tool"]["setuptools"]["packages"]
+    assert set(packages) == {name for name, path in sources().items() if path.name == "__init__.py"}
 
 
 def test_everything_was_looked_at() -> None:
