@@ -6,6 +6,8 @@ from collections.abc import Collection
 from racer_local.cli.parser import given
 from racer_local.errors import UsageError
 
+FOR_AN_ANSWER = ("prompt", "json", "jsonl", "show_thoughts")
+"""Options that tell that one answer is wanted, though its prompt may come on stdin."""
 INFORMATION = ("paths", "sessions", "list_models")
 LOADING = frozenset({"model", "n_ctx", "n_gpu_layers", "n_threads", "flash_attn", "chat_template"})
 DRAFTING = frozenset({"draft", "draft_budget", "draft_temp", "chain"})
@@ -18,7 +20,7 @@ TAKEN = {
 }
 """What else may be given, by the option that says what is done."""
 NOT_TAKEN = {
-    "chat": frozenset({"speed", "json", "jsonl", "raw", "no_stdin", "show_thoughts"}),
+    "chat": frozenset({"speed", "json", "jsonl", "raw", "no_stdin"}),
     "answer": frozenset({"speed", "resume"}),
     "raw": frozenset({"speed", "resume", "system", "chat_template", "record", "show_thoughts"}),
 }
@@ -29,7 +31,6 @@ REASON = {
     ("raw", "system"): "there is no chat template that it could stand in",
     ("raw", "chat_template"): "there is no chat template",
     ("raw", "show_thoughts"): "nothing is told apart",
-    ("chat", "show_thoughts"): "there it is Ctrl+T",
     ("chat", "speed"): "it is of --replay",
     ("answer", "speed"): "it is of --replay",
     ("raw", "speed"): "it is of --replay",
@@ -43,7 +44,7 @@ def purpose(args: argparse.Namespace) -> str:
             return name
     if given(args, "raw"):
         return "raw"
-    return "answer" if any(given(args, name) is not None for name in ("prompt", "json", "jsonl")) else "chat"
+    return "answer" if any(given(args, name) is not None for name in FOR_AN_ANSWER) else "chat"
 
 
 def check(args: argparse.Namespace, named: Collection[str], doing: str) -> None:

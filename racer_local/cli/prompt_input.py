@@ -30,7 +30,7 @@ def find_prompt(args: argparse.Namespace) -> str | None:
         return f"{named}\n\n{piped}" if piped.strip() else named
     if named == "-" or piped:
         return piped
-    if given(args, "json") or given(args, "jsonl") or given(args, "raw"):
+    if any(given(args, name) for name in ("json", "jsonl", "raw", "show_thoughts")):
         raise UsageError("there is no prompt; give one with -p TEXT or on stdin")
     if not all(stream and stream.isatty() for stream in (sys.stdin, sys.stdout, sys.stderr)):
         raise UsageError("there is no prompt and no terminal to chat in; give a prompt with -p TEXT or on stdin")

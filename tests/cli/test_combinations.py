@@ -56,7 +56,7 @@ REFUSED = {
     *(frozenset({"speed", b}) for b in GIVEN if b not in ("speed", "replay")),
     *(frozenset({"resume", b}) for b in ("prompt", "json", "jsonl", "raw")),
     *(frozenset({"raw", b}) for b in ("system", "chat_template", "record")),
-    *(frozenset({"show_thoughts", b}) for b in GIVEN if b not in ("prompt", "show_thoughts")),
+    *(frozenset({"show_thoughts", b}) for b in ("json", "jsonl", "raw", "resume", "doctor")),
     frozenset({"json", "jsonl"}),
 }
 """Pairs of which one has no effect. `--no-stdin` alone with an option of the chat is looked at by itself."""

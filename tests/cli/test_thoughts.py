@@ -9,7 +9,10 @@ import pytest
 
 from racer_local.answers import Step
 from racer_local.cli import one_shot
+from racer_local.cli.combinations import check, purpose
 from racer_local.cli.parser import build_parser
+from racer_local.cli.prompt_input import find_prompt
+from racer_local.errors import UsageError
 from racer_local.thoughts import FORMATS, THINK, ThoughtFormat, ThoughtSplitter
 from tests.test_openai import steps_of
 
@@ -98,3 +101,14 @@ def test_without_a_thought_there_is_no_field(capsys: pytest.CaptureFixture[str])
 
 def test_without_a_template_nothing_is_told_apart(capsys: pytest.CaptureFixture[str]) -> None:
     assert printed(capsys, "--raw", text="<think>so</think>42") == "<think>so</think>42\n"
+
+
+def test_the_prompt_may_come_on_stdin() -> None:
+    args = build_parser().parse_args(["--show-thoughts"])
+    check(args, vars(args).keys(), purpose(args))
+
+
+def test_there_must_be_a_prompt(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("racer_local.cli.prompt_input._is_piped", lambda _stream: False)
+    with pytest.raises(UsageError, match="there is no prompt; give one with -p"):
+        find_prompt(build_parser().parse_args(["--show-thoughts"]))
