@@ -19,12 +19,13 @@ from racer_local.errors import UsageError
 from racer_local.kernels.warmup import warm_up
 from racer_local.learned import Learned
 from racer_local.llama import amx, decode_timing, library, load_check, probe
-from racer_local.llama.chat import ChatFormat, Message
+from racer_local.llama.chat import ChatFormat
 from racer_local.llama.engine import CLOSED, Engine
 from racer_local.llama.model import Model
 from racer_local.llama.sampling import Sampler
 from racer_local.llama.versions import version_note
 from racer_local.loop import Loop, Parts
+from racer_local.prompt import Message, Prompt
 from racer_local.settings import (
     DraftConfig,
     ModelParams,
@@ -160,7 +161,7 @@ class Racer:
 
     def stream(
         self,
-        prompt: str | Sequence[int],
+        prompt: str | Sequence[int] | Prompt,
         *,
         max_tokens: int | None = None,
         stop: str | Sequence[str] = (),
@@ -172,7 +173,7 @@ class Racer:
         """Complete a prompt step by step; the last step has a finish reason.
 
         Args:
-            prompt: Text, or token ids.
+            prompt: Text, token ids, or what `prepare` has made. Control tokens written out in a text are read as such.
             max_tokens: Bound of the answer; None goes on to an end token or the context's end.
             stop: Strings that end the answer; they are not part of it.
             sampling: How tokens are picked.
@@ -196,26 +197,38 @@ class Racer:
         engine.clear_stop()
         return self._run(engine, tokens, params, config, stops, max_tokens, on_prefill)
 
-    def generate(self, prompt: str | Sequence[int], **options: Any) -> Completion:
+    def generate(self, prompt: str | Sequence[int] | Prompt, **options: Any) -> Completion:
         """Complete a prompt; takes the options of `stream`."""
         return collect(self.stream(prompt, **options))
 
     # messages in, an answer out
 
-    def prompt_tokens(self, messages: Sequence[Message], so_far: Sequence[int] | str = ()) -> list[int]:
-        """Token ids that ask for the next answer, or for the rest of one.
+    def prepare(
+        self, messages: Sequence[Message], so_far: Sequence[int] | str = (), *, make_room: bool = False
+    ) -> Prompt:
+        """The prompt that asks for the next answer, or for the rest of one.
 
         Args:
             messages: The conversation.
             so_far: Beginning of the answer, as text or as the tokens it came in.
+            make_room: Leave out the oldest turns where the context has no room for all and an answer; see
+                `history.fit`.
         """
-        return self.chat_format.prompt(messages).tolist() + self._answer_tokens(so_far)
+        begun = self._answer_tokens(so_far)
+
+        def tokens_of(kept: Sequence[Message]) -> list[int]:
+            return self.chat_format.prompt(kept).tolist() + begun
+
+        kept, tokens, n_left_out = list(messages), None, 0
+        if make_room:
+            kept, tokens, n_left_out = history.fit(messages, tokens_of, self.engine.n_ctx)
+        return Prompt(tokens or tokens_of(kept), kept, n_left_out, len(begun))
 
     def stream_chat(
         self, messages: Sequence[Message], *, so_far: Sequence[int] | str = (), **options: Any
     ) -> Generator[Step]:
         """Answer a conversation step by step, or go on with an answer that was begun; takes the options of `stream`."""
-        return self.stream(self.prompt_tokens(messages, so_far), **options)
+        return self.stream(self.prepare(messages, so_far), **options)
 
     def chat(self, messages: Sequence[Message], **options: Any) -> Completion:
         """Answer a conversation; takes the options of `stream`."""
@@ -241,33 +254,19 @@ class Racer:
             stream: Give chunks instead of one object; the last chunk has usage and timings.
             **options: Those of `stream`.
         """
-        so_far = options.pop("so_far", ())
-        prompt = self.prompt_tokens(messages, so_far)
-        steps, splitter = self.stream(prompt, **options), self.splitter(prompt, so_far)
+        prompt = self.prepare(messages, options.pop("so_far", ()))
+        steps, splitter = self.stream(prompt, **options), self.splitter(prompt)
         if stream:
             return openai.chunks(self.model.path.name, steps, splitter)
         return openai.completion(self.model.path.name, collect(steps), splitter)
 
-    def splitter(self, prompt: Sequence[int], so_far: Sequence[int] | str = ()) -> ThoughtSplitter:
-        """Tells thoughts from what is said in the answer to a prompt; takes the pieces of its text.
-
-        Args:
-            prompt: As `prompt_tokens` makes it.
-            so_far: Beginning of the answer that is in it.
-        """
-        begun = self._answer_tokens(so_far)
-        tail = self._text(prompt[: len(prompt) - len(begun)][-TAIL_TOKENS:])
+    def splitter(self, prompt: Prompt) -> ThoughtSplitter:
+        """Tells thoughts from what is said in the answer to a prompt; takes the pieces of its text."""
+        end = len(prompt.tokens) - prompt.n_begun
+        begun, tail = prompt.tokens[end:], self._text(prompt.tokens[max(0, end - TAIL_TOKENS) : end])
         splitter = ThoughtSplitter(self.thoughts, opened=self.thoughts.is_opened_by(tail))
         splitter.feed(self._text(begun))
         return splitter
-
-    def fit(self, messages: Sequence[Message]) -> tuple[list[Message], int]:
-        """The messages that the context has room for, with the answer's; see `history.fit`.
-
-        Returns:
-            Messages, and the number of turns that were left out.
-        """
-        return history.fit(messages, lambda kept: len(self.chat_format.prompt(kept)), self.engine.n_ctx)
 
     @property
     def n_nodes(self) -> int:
@@ -306,7 +305,9 @@ class Racer:
     def _text(self, tokens: Sequence[int]) -> str:
         return b"".join(self.model.piece(token) for token in tokens).decode("utf-8", "replace")
 
-    def _tokens(self, prompt: str | Sequence[int]) -> list[int]:
+    def _tokens(self, prompt: str | Sequence[int] | Prompt) -> list[int]:
+        if isinstance(prompt, Prompt):
+            prompt = prompt.tokens
         if isinstance(prompt, str):
             tokens = self.model.tokenize(prompt, add_special=True).tolist()
         else:

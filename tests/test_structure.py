@@ -31,6 +31,7 @@ LAYERS = (
         "history",
         "kernels",
         "locations",
+        "prompt",
         "sequences",
         "settings",
         "state_file",

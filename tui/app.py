@@ -55,7 +55,7 @@ def run(
     Args:
         open_racer: Loads the model; is given a function that takes progress from 0 to 1 and returns False to give up.
         session: The conversation to hold.
-        options: Options of `Racer.stream_chat` for every answer.
+        options: Options of `Racer.stream` for every answer.
         title: What to call the model while it loads.
         open_model: Makes such a function for another model's name or path; None where the model cannot be changed.
         look: Keys and theme of the user's.

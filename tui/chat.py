@@ -36,7 +36,7 @@ class Chat:
     """
 
     def __init__(self, session: Session, options: Mapping[str, Any]) -> None:
-        """Begin; `options` are those of `Racer.stream_chat`."""
+        """Begin; `options` are those of `Racer.stream`."""
         self.session = session
         options = dict(options)
         self.sampling: SamplingParams = options.pop("sampling", None) or SamplingParams()

@@ -152,9 +152,9 @@ class Decoder:
             self._events.put(Failed(_unexpected(error)))
 
     def _answer(self, racer: Answerer, job: Ask) -> None:
-        kept, n_left_out = racer.fit(job.messages)
-        self._events.put(Began(racer.prompt_tokens(kept, job.so_far), n_left_out))
-        for step in racer.stream_chat(kept, so_far=job.so_far, on_prefill=self._on_prefill(racer), **job.options):
+        prompt = racer.prepare(job.messages, job.so_far, make_room=True)
+        self._events.put(Began(prompt.tokens, prompt.n_left_out))
+        for step in racer.stream(prompt, on_prefill=self._on_prefill(racer), **job.options):
             if job.journal is not None:
                 job.journal(step)
             self._events.put(step)
@@ -162,11 +162,11 @@ class Decoder:
 
     def _compare(self, racer: Answerer, job: Compare) -> None:
         ask = job.ask
-        kept, _ = racer.fit(ask.messages)
+        prompt = racer.prepare(ask.messages, ask.so_far, make_room=True)
         options = {**ask.options, "draft": "off"}
         plain: list[int] = []
         last: Step | None = None
-        for step in racer.stream_chat(kept, so_far=ask.so_far, on_prefill=self._on_prefill(racer), **options):
+        for step in racer.stream(prompt, on_prefill=self._on_prefill(racer), **options):
             plain += [token.id for token in step.tokens]
             last = step
             self._repeat_stop(racer)
@@ -178,7 +178,7 @@ class Decoder:
             self._events.put(Compared(last.stats, complete=complete))
             return
         find = self._difference or import_module("racer_local.compare").first_difference
-        _, gap = find(racer, racer.prompt_tokens(kept, ask.so_far), drafted, plain)
+        _, gap = find(racer, prompt.tokens, drafted, plain)
         pair = tuple(_text(racer, tokens, at) for tokens in (drafted, plain))
         self._events.put(Compared(last.stats, at, (pair[0], pair[1]), gap))
 

@@ -5,10 +5,9 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from racer_local.answers import Step
+from racer_local.prompt import Message, Prompt
 from racer_local.stats import GenerationStats
 from racer_local.thoughts import ThoughtFormat
-
-Message = Mapping[str, str]
 
 
 class LoadedModel(Protocol):
@@ -64,18 +63,14 @@ class Answerer(Protocol):
         """How the model marks its thoughts; the marks are part of the text of its tokens."""
         ...
 
-    def fit(self, messages: Sequence[Message]) -> tuple[list[Message], int]:
-        """The messages that the context has room for, and how many turns were left out."""
+    def prepare(
+        self, messages: Sequence[Message], so_far: Sequence[int] | str = (), *, make_room: bool = False
+    ) -> Prompt:
+        """The prompt that asks for the next answer, or for the rest of one; without turns that have no room."""
         ...
 
-    def prompt_tokens(self, messages: Sequence[Message], so_far: Sequence[int] | str = ()) -> list[int]:
-        """Tokens that ask for the next answer, or for the rest of one."""
-        ...
-
-    def stream_chat(
-        self, messages: Sequence[Message], *, so_far: Sequence[int] | str = (), **options: Any
-    ) -> Iterator[Step]:
-        """Answer a conversation step by step, or go on with an answer."""
+    def stream(self, prompt: Prompt, **options: Any) -> Iterator[Step]:
+        """Answer a prompt step by step."""
         ...
 
     def drafting(self, draft: Any = None) -> dict[str, Any]:
@@ -104,7 +99,7 @@ class Ask:
 
     Attributes:
         messages: The conversation.
-        options: Those of `Racer.stream_chat`.
+        options: Those of `Racer.stream`.
         so_far: Beginning of the answer, to go on with.
         journal: Called in the thread with every step before the interface sees it.
     """

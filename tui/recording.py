@@ -38,11 +38,12 @@ import numpy as np
 from racer_local.answers import Step
 from racer_local.draft_tree import ROOT, DraftTree
 from racer_local.errors import RacerError, UsageError
+from racer_local.prompt import Message, Prompt
 from racer_local.stats import GenerationStats
 from racer_local.thoughts import ThoughtFormat
 from racer_local.tokens import N_SOURCES
 
-from .events import Answerer, Context, LoadedModel, Message
+from .events import Answerer, Context, LoadedModel
 
 KIND = "recording"
 VERSION = 1
@@ -116,13 +117,11 @@ class Recording:
         """How the model marks its thoughts."""
         return self._racer.thoughts
 
-    def fit(self, messages: Sequence[Message]) -> tuple[list[Message], int]:
-        """The messages that the context has room for, and how many turns were left out."""
-        return self._racer.fit(messages)
-
-    def prompt_tokens(self, messages: Sequence[Message], so_far: Sequence[int] | str = ()) -> list[int]:
-        """Tokens that ask for the next answer, or for the rest of one."""
-        return self._racer.prompt_tokens(messages, so_far)
+    def prepare(
+        self, messages: Sequence[Message], so_far: Sequence[int] | str = (), *, make_room: bool = False
+    ) -> Prompt:
+        """The prompt that asks for the next answer, or for the rest of one."""
+        return self._racer.prepare(messages, so_far, make_room=make_room)
 
     def drafting(self, draft: Any = None) -> dict[str, Any]:
         """How an answer would be drafted."""
@@ -139,10 +138,8 @@ class Recording:
         finally:
             self._end_file()
 
-    def stream_chat(
-        self, messages: Sequence[Message], *, so_far: Sequence[int] | str = (), **options: Any
-    ) -> Iterator[Step]:
-        """Answer a conversation step by step; each step is in the file before it is given."""
+    def stream(self, prompt: Prompt, **options: Any) -> Iterator[Step]:
+        """Answer a prompt step by step; each step is in the file before it is given."""
         began = time.perf_counter()
         on_prefill = options.pop("on_prefill", None)
 
@@ -152,11 +149,11 @@ class Recording:
                 on_prefill(done, todo)
 
         def begun() -> dict[str, Any]:
-            prompt = self._racer.prompt_tokens(messages, so_far)
-            about = {"messages": [dict(m) for m in messages], "prompt": prompt, "goes_on": len(so_far) > 0}
-            return {**about, "pieces": self._pieces(prompt)}
+            messages = [dict(m) for m in prompt.messages]
+            about = {"messages": messages, "prompt": prompt.tokens, "goes_on": prompt.goes_on}
+            return {**about, "pieces": self._pieces(prompt.tokens)}
 
-        steps = self._racer.stream_chat(messages, so_far=so_far, on_prefill=note_prefill, **options)
+        steps = self._racer.stream(prompt, on_prefill=note_prefill, **options)
         return self._recorded(steps, begun, began)
 
     def _recorded(

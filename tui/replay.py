@@ -12,12 +12,13 @@ from typing import Any
 from racer_local.answers import Step
 from racer_local.draft_tree import DraftTree
 from racer_local.errors import RacerError, UsageError
+from racer_local.prompt import Message, Prompt
 from racer_local.stats import GenerationStats
 from racer_local.thoughts import ThoughtFormat, named
 from racer_local.tokens import N_SOURCES, Source, Token
 
 from .decoder import Decoder
-from .events import Event, Message
+from .events import Event
 from .recording import FAULTS, KIND, VERSION, index_of, stats_of, text_of, tree_of, whole_of
 
 HEAD_BYTES = 1 << 20
@@ -145,10 +146,6 @@ class Replayed:
         """Whether no step will come before something is asked: no answer is in progress, or it is held."""
         return self._resting.is_set()
 
-    def fit(self, messages: Sequence[Message]) -> tuple[list[Message], int]:
-        """All of them: nobody reads them."""
-        return list(messages), 0
-
     def drafting(self, draft: Any = None) -> dict[str, Any]:
         """How the recorded answers were drafted."""
         return dict(self._head["drafting"])
@@ -166,13 +163,13 @@ class Replayed:
         """The one that is played next."""
         return self.answers[self.n_asked % len(self.answers)]
 
-    def prompt_tokens(self, messages: Sequence[Message], so_far: Sequence[int] | str = ()) -> list[int]:
-        """Tokens of the prompt that the next answer was made for."""
-        return list(self.next_answer.prompt)
+    def prepare(
+        self, messages: Sequence[Message], so_far: Sequence[int] | str = (), *, make_room: bool = False
+    ) -> Prompt:
+        """The prompt that the next answer was made for; nobody reads the messages, so all have room."""
+        return Prompt(list(self.next_answer.prompt), list(messages), n_begun=len(so_far))
 
-    def stream_chat(
-        self, messages: Sequence[Message], *, so_far: Sequence[int] | str = (), **options: Any
-    ) -> Iterator[Step]:
+    def stream(self, prompt: Prompt, **options: Any) -> Iterator[Step]:
         """Play the next answer; of the options, `on_prefill` alone has an effect."""
         self._cancelled.clear()
         answer = self.next_answer

@@ -36,7 +36,7 @@ def start(
         title: What to call it while it loads.
         system: System prompt; None leaves that of a resumed conversation.
         resume: Name of an earlier conversation, empty for the last one, None for a new one.
-        options: Options of `Racer.stream_chat` for every answer.
+        options: Options of `Racer.stream` for every answer.
         loading: Options of `Racer` for other models that are loaded later; None where there can be none, since a
             recording is of one model.
         look: The user's keys and theme.

@@ -86,11 +86,11 @@ class _Dressed(Racer):
         super().__init__(model, remember=False, n_ctx=N_CTX)
         self.speed = 0.0
 
-    def stream_chat(self, messages: Sequence[Any], **options: Any) -> Generator[Step]:
+    def stream(self, prompt: Any, **options: Any) -> Generator[Step]:
         """Answer, in other words."""
         words = PASSAGE.split(" ")
         n = 0
-        for step in super().stream_chat(messages, **options):
+        for step in super().stream(prompt, **options):
             tokens = []
             for token in step.tokens:
                 tokens.append(Token(token.id, words[n % len(words)] + " ", *token[2:]))

@@ -26,7 +26,7 @@ def converse(racer: Racer, question: Question, answer: Callable[[list[int]], str
     messages: list[dict[str, str]] = []
     for turn in question.turns:
         messages.append({"role": "user", "content": turn})
-        prompt = racer.chat_format.prompt(messages).tolist()
+        prompt = racer.prepare(messages).tokens
         if len(prompt) >= racer.engine.n_ctx:
             return
         messages.append({"role": "assistant", "content": answer(prompt)})

@@ -31,7 +31,7 @@ def run(
         results: Filled as the run goes on, so that an interrupted one keeps what it has.
         on_progress: Called with questions done and to do.
     """
-    warm_up = racer.chat_format.prompt([{"role": "user", "content": WARM_UP}]).tolist()
+    warm_up = racer.prepare([{"role": "user", "content": WARM_UP}]).tokens
     for method in methods:
         method.answer(racer, warm_up, WARM_UP_TOKENS)
         method.forget()

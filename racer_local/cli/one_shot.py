@@ -38,8 +38,8 @@ def answer(args: argparse.Namespace, open_racer: Opener, prompt: str, options: d
             system = given(args, "system")
             messages = [{"role": "system", "content": system}] if system else []
             messages.append({"role": "user", "content": prompt})
-            steps = racer.stream_chat(messages, **options)
-            splitter = racer.splitter(racer.prompt_tokens(messages))
+            prepared = racer.prepare(messages)
+            steps, splitter = racer.stream(prepared, **options), racer.splitter(prepared)
         if interrupt.asked:  # while the model was being prepared, with nobody to tell yet
             racer.cancel()
         from racer_local.answers import collect

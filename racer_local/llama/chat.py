@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 
 from racer_local.errors import UsageError
 from racer_local.llama.model import Model
+from racer_local.prompt import Message
 from racer_local.thoughts import ThoughtFormat, choose
 
-Message = Mapping[str, str]
 ROLES = ("system", "user", "assistant", "tool")
 NO_TEMPLATE = "no chat template in the file: the text is completed as it stands"
 

@@ -13,6 +13,7 @@ from racer_local.cli.combinations import check, purpose
 from racer_local.cli.parser import build_parser
 from racer_local.cli.prompt_input import find_prompt
 from racer_local.errors import UsageError
+from racer_local.prompt import Prompt
 from racer_local.thoughts import FORMATS, THINK, ThoughtFormat, ThoughtSplitter
 from tests.test_openai import steps_of
 
@@ -33,19 +34,17 @@ class Thinker:
     def __exit__(self, *_: object) -> None:
         pass
 
-    def prompt_tokens(self, messages: Any) -> list[int]:
+    def prepare(self, messages: Any) -> Prompt:
         """Of no meaning."""
-        return [1]
+        return Prompt([1], messages)
 
     def splitter(self, _prompt: Any) -> ThoughtSplitter:
         """As a Racer."""
         return ThoughtSplitter(self._known, opened=self._opened)
 
-    def stream_chat(self, _messages: Any, **_options: Any) -> Iterator[Step]:
+    def stream(self, _prompt: Any, **_options: Any) -> Iterator[Step]:
         """The answer, three characters a step."""
         return iter(steps_of(*(self._text[i : i + 3] for i in range(0, len(self._text), 3))))
-
-    stream = stream_chat
 
     def drafting(self) -> dict[str, Any]:
         """Of no meaning."""

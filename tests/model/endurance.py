@@ -38,9 +38,9 @@ def talk(path: Path, n_turns: int, n_tokens: int) -> dict[str, Any]:
         done = 0
         for turn in range(n_turns):
             messages.append({"role": "user", "content": f"the {turn % 17} and {turn % 29} in there"})
-            kept, _ = racer.fit(messages)
-            messages = [dict(m) for m in kept]
-            answer = racer.chat(messages, max_tokens=max(1, n_tokens // n_turns), temperature=0.7, seed=turn)
+            prompt = racer.prepare(messages, make_room=True)
+            messages = [dict(m) for m in prompt.messages]
+            answer = racer.generate(prompt, max_tokens=max(1, n_tokens // n_turns), temperature=0.7, seed=turn)
             messages.append({"role": "assistant", "content": answer.text})
             done += answer.stats.predicted_n
             own.append(answer.stats.own_s / answer.stats.steps)

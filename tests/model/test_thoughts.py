@@ -78,7 +78,7 @@ def test_a_thought_that_the_prompt_begins_has_its_field(opening: Racer) -> None:
 
 
 def test_an_answer_that_is_gone_on_with_is_past_its_thought(opening: Racer) -> None:
-    for so_far in ("a[/THINK]b", opening.prompt_tokens(ASKED, "a[/THINK]b")[len(opening.prompt_tokens(ASKED)) :]):
+    for so_far in ("a[/THINK]b", opening.prepare(ASKED, "a[/THINK]b").tokens[len(opening.prepare(ASKED).tokens) :]):
         options = {"so_far": so_far, "max_tokens": 8, "temperature": 0}
         text = opening.chat(ASKED, **options).text
         message = opening.create_chat_completion(ASKED, **options)["choices"][0]["message"]
@@ -88,9 +88,8 @@ def test_an_answer_that_is_gone_on_with_is_past_its_thought(opening: Racer) -> N
 def test_marks_in_an_answer_that_is_gone_on_with_are_control_tokens(racers: dict[str, Racer]) -> None:
     for name, mark in (("magistral", "[THINK]"), ("harmony", "<|channel|>")):
         racer = racers[name]
-        tokens = racer.prompt_tokens(ASKED, f"{mark}the in")
+        tokens = racer.prepare(ASKED, f"{mark}the in").tokens
         assert [racer.model.written(token) for token in tokens].count(mark) == 1
     racer = racers["harmony"]
-    assert (
-        racer.model.token_of("<s>") not in racer.prompt_tokens(ASKED, "the <s> in")[len(racer.prompt_tokens(ASKED)) :]
-    )
+    begun = racer.prepare(ASKED, "the <s> in").tokens[len(racer.prepare(ASKED).tokens) :]
+    assert racer.model.token_of("<s>") not in begun

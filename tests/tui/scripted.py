@@ -7,6 +7,7 @@ from typing import Any
 
 from racer_local.answers import Step
 from racer_local.draft_tree import ROOT, DraftTree
+from racer_local.prompt import Prompt
 from racer_local.stats import GenerationStats
 from racer_local.thoughts import THINK
 from racer_local.tokens import Source, Token
@@ -57,6 +58,7 @@ class ScriptedRacer:
         drafts_wanted: Whether drafts are made.
         prompt_end: What every prompt ends with.
         so_far: What every call goes on from.
+        n_prepared: How many prompts were made.
         n_left_out: Turns that the context has no room for.
         tree, path: The draft that every step claims to have verified.
     """
@@ -79,16 +81,13 @@ class ScriptedRacer:
         self.drafts_wanted = True
         self.prompt_end = ""
         self.so_far: list[Any] = []
+        self.n_prepared = 0
         self.n_left_out = 0
         self.mode = {"policy": "racer", "mode": "tree", "reason": "ordinary attention", "budget": 8}
 
     def drafting(self, draft: Any = None) -> dict[str, Any]:
         """As the script's maker set it."""
         return self.mode
-
-    def fit(self, messages: Sequence[Mapping[str, str]]) -> tuple[list[Mapping[str, str]], int]:
-        """Leave out as many turns as the script's maker said."""
-        return list(messages), self.n_left_out
 
     def cancel(self) -> None:
         """End the answer; a gate is no longer waited for."""
@@ -100,17 +99,18 @@ class ScriptedRacer:
         """Note it."""
         self.closed = True
 
-    def prompt_tokens(self, messages: Sequence[Mapping[str, str]], so_far: Sequence[int] | str = ()) -> list[int]:
+    def prepare(
+        self, messages: Sequence[Mapping[str, str]], so_far: Sequence[int] | str = (), *, make_room: bool = False
+    ) -> Prompt:
         """One token that stands for what the script's maker wants the prompt to end with."""
         self._pieces[PROMPT_END] = self.prompt_end.encode()
-        return [PROMPT_END]
-
-    def stream_chat(
-        self, messages: Sequence[Mapping[str, str]], *, so_far: Sequence[int] | str = (), **options: Any
-    ) -> Iterator[Step]:
-        """Play the next script."""
         self.so_far.append(so_far)
-        self.asked.append([dict(m) for m in messages])
+        self.n_prepared += 1
+        return Prompt([PROMPT_END], [dict(m) for m in messages], self.n_left_out, n_begun=len(so_far))
+
+    def stream(self, prompt: Prompt, **options: Any) -> Iterator[Step]:
+        """Play the next script."""
+        self.asked.append([dict(m) for m in prompt.messages])
         self.options.append(options)
         return self._play(self._scripts.pop(0), options["on_prefill"])
 

@@ -573,9 +573,9 @@ class TestLoading:
         begun = Gate()
 
         class Late(ScriptedRacer):
-            def stream_chat(self, messages: Any, **options: Any) -> Any:
+            def stream(self, prompt: Any, **options: Any) -> Any:
                 begun.wait()
-                return super().stream_chat(messages, **options)
+                return super().stream(prompt, **options)
 
         engine = decoder(lambda _progress: Late(["a", "b", "c"]))
         engine.start()

@@ -29,6 +29,7 @@ from racer_local.tui.replay import Replayed, WholeDecoder  # pyright: ignore[rep
 from racer_local.answers import Step
 from racer_local.draft_tree import ROOT, DraftTree
 from racer_local.errors import DecodeError, RacerError, UsageError
+from racer_local.prompt import Prompt
 from racer_local.settings import MAX_BUDGET, SamplingParams
 from racer_local.stats import GenerationStats
 from racer_local.tokens import N_SOURCES, Source, Token
@@ -114,8 +115,8 @@ class Fixed(ScriptedRacer):
         self._answers = list(answers)
         self.n_closed_early = 0
 
-    def stream_chat(self, messages: Any, *, so_far: Any = (), **options: Any) -> Iterator[Step]:
-        self.asked.append(list(messages))
+    def stream(self, prompt: Any, **options: Any) -> Iterator[Step]:
+        self.asked.append(list(prompt.messages))
         self.options.append(options)
         return self._give(self._answers.pop(0))
 
@@ -133,9 +134,9 @@ class Fixed(ScriptedRacer):
         return bytes(range(token % 256, 256)) if token % 3 else b""
 
 
-def play(answerer: Answerer, messages: Any = ASKED, **options: Any) -> list[Step]:
+def play(answerer: Answerer, messages: Any = ASKED, so_far: Any = (), **options: Any) -> list[Step]:
     """One answer, all of it."""
-    return list(answerer.stream_chat(messages, **options))
+    return list(answerer.stream(answerer.prepare(messages, so_far), **options))
 
 
 def record(path: Path, racer: ScriptedRacer, *asked: str) -> Path:
@@ -202,7 +203,8 @@ class TestRoundTrip:
         assert replayed.drafting("off") == ScriptedRacer().drafting()
         assert replayed.notes == ["no chat template in the file"]
         assert replayed.questions == ["first [question]", "/second"]
-        assert replayed.fit(ASKED) == (ASKED, 0)
+        prepared = replayed.prepare(ASKED, make_room=True)
+        assert (prepared.messages, prepared.n_left_out) == (ASKED, 0)
         assert replayed.model.piece(99) == b""
         head = lines_of(run)[0]
         assert head["version"] == 1
@@ -236,7 +238,7 @@ class TestRoundTrip:
         assert seen == [(0, 700), (512, 700)]
 
     def test_prompt(self, run: Path):
-        assert Replayed(run).prompt_tokens(ASKED) == [PROMPT_END]
+        assert Replayed(run).prepare(ASKED).tokens == [PROMPT_END]
 
     def test_answer_that_goes_on_with_one(self, tmp_path: Path):
         racer = ScriptedRacer(["a"], ["b"], ["c"])
@@ -258,7 +260,7 @@ class TestRoundTrip:
         with pytest.raises(DecodeError):
             play(recording)
         recording.close()
-        steps = Replayed(tmp_path / "run.jsonl", speed=0).stream_chat(ASKED)
+        steps = Replayed(tmp_path / "run.jsonl", speed=0).stream(Prompt([]))
         assert next(steps).n_committed == 1
         with pytest.raises(RacerError, match="it broke"):
             next(steps)
@@ -285,7 +287,7 @@ class TestRecording:
         with Recording(tmp_path / "run.jsonl", racer) as recording:
             assert recording.model is racer.model
             assert recording.engine is racer.engine
-            assert recording.fit(ASKED) == (ASKED, 2)
+            assert recording.prepare(ASKED, make_room=True) == Prompt([PROMPT_END], ASKED, 2)
             assert recording.drafting("off") == racer.mode
             assert recording.asked is racer.asked
             play(recording, on_prefill=lambda *done: seen.append(done), max_tokens=7)
@@ -297,7 +299,6 @@ class TestRecording:
             recording.drafts_wanted = False
             assert not racer.drafts_wanted
             assert not recording.drafts_wanted
-            assert recording.prompt_tokens(ASKED) == [PROMPT_END]
             recording.cancel()
             assert racer._cancelled.is_set()
             assert not racer.closed
@@ -307,14 +308,14 @@ class TestRecording:
     def test_each_step_is_in_the_file_when_it_is_given(self, tmp_path: Path):
         path = tmp_path / "run.jsonl"
         recording = Recording(path, ScriptedRacer(["a", "b"]))
-        for n, _ in enumerate(recording.stream_chat(ASKED, on_prefill=None), 1):
+        for n, _ in enumerate(recording.stream(recording.prepare(ASKED), on_prefill=None), 1):
             assert len(lines_of(path)) == 2 + n
 
     def test_answer_that_nobody_wanted_to_the_end(self, tmp_path: Path):
         last = Step("a", (Token(1, "a", Source.MODEL, 0, 0, 1),), DraftTree.empty(), (), 1, GenerationStats(steps=1))
         racer = Fixed([last, last])
         recording = Recording(tmp_path / "run.jsonl", racer)
-        steps = recording.stream_chat(ASKED)
+        steps = recording.stream(recording.prepare(ASKED))
         next(steps)
         steps.close()  # type: ignore[attr-defined]
         assert racer.n_closed_early == 1
@@ -503,7 +504,7 @@ class TestTime:
         monkeypatch.setattr(tui_replay, "PIECE_S", 1e9)
         monkeypatch.setattr(tui_replay, "time", SimpleNamespace(monotonic=lambda: now))
         monkeypatch.setattr(replayed._cancelled, "wait", wait)
-        came = [now for _ in replayed.stream_chat(ASKED)]
+        came = [now for _ in replayed.stream(Prompt([]))]
         lines = [i for i, line in enumerate(lines_of(run)) if line["type"] == "step"][:4]
         assert came == pytest.approx([1000 + i * HOUR_MS / 1000 / speed for i in lines])
 
@@ -516,7 +517,7 @@ class TestTime:
         begun = threading.Event()
 
         def work() -> None:
-            for step in replayed.stream_chat(ASKED):
+            for step in replayed.stream(Prompt([])):
                 got.append(step)
                 begun.set()
 
