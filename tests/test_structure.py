@@ -32,6 +32,7 @@ LAYERS = (
         "kernels",
         "locations",
         "prompt",
+        "private_files",
         "sequences",
         "settings",
         "state_file",

@@ -23,7 +23,8 @@ from .controller import Controller
 from .decoder import Decoder
 from .events import Opener
 from .phase import Phase
-from .sessions import Session
+from .session import Session
+from .session_folder import SessionIndex
 from .submissions import Submissions
 from .views import Views
 from .widgets.prompt import Prompt
@@ -79,7 +80,7 @@ def run(
         app.run()
     finally:
         decoder.close()
-        session.close()
+        app.controller.chat.session.close()
     if app.last_words:
         print(app.last_words, file=sys.stderr)
     return int(app.return_code or ExitCode.DONE)
@@ -130,7 +131,9 @@ class ChatApp(App[None]):
         prompt = Prompt(lambda text: self._submissions.refusal(text), lambda text: self._submissions.send(text))
         self.views = Views(Transcript(), StepTree(), StatsPanel(), prompt, StatusLine(Status(title)))
         self.controller = Controller(Chat(session, options), decoder, self.views, self, suggest)
-        self._submissions = Submissions(Context(self.controller, self.views, self, open_model))
+        self._submissions = Submissions(
+            Context(self.controller, self.views, self, open_model, SessionIndex(session.folder))
+        )
         self._hint = Static(id="hint")
         self._leaves_next = False
         self.last_words = ""
@@ -256,8 +259,7 @@ class ChatApp(App[None]):
 
         async def hold(identity: str) -> None:
             try:
-                session = Session.resume(self.controller.chat.session.folder, identity)
-                await self.controller.hold(session)
+                await self.controller.resume(identity)
             except RacerError as error:
                 self.notice(one_line(str(error)))
 

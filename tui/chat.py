@@ -14,8 +14,9 @@ from racer_local.settings import MAX_BUDGET, DraftConfig, SamplingParams
 from racer_local.stats import GenerationStats
 from racer_local.tokens import Token
 
+from .conversation import Turn
 from .events import Ask, Compare
-from .sessions import Session, Turn
+from .session import Session
 
 SEEDS = 2**31
 SETTABLE = (*(f.name for f in fields(SamplingParams) if f.name != "logit_bias"), "max_tokens")

@@ -27,7 +27,7 @@ from .events import (
     Opener,
 )
 from .phase import Phase
-from .sessions import Session
+from .session import Session
 from .views import Host, Views
 from .widgets.answer import Answer
 
@@ -150,6 +150,21 @@ class Controller:
         prompt.put(session.conversation.unsent)
         await self.show_conversation()
 
+    async def resume(self, identity: str) -> None:
+        """Hold an earlier conversation.
+
+        Raises:
+            RacerError: It is held already, here or in another window, or cannot be read; or as `hold`.
+        """
+        if identity == self.chat.session.conversation.id:
+            raise UsageError("this is the conversation that you are in")
+        session = Session.resume(self.chat.session.folder, identity)
+        try:
+            await self.hold(session)
+        except UsageError:
+            session.close()
+            raise
+
     async def show_conversation(self) -> None:
         """Draw the whole conversation anew."""
         turns, transcript = self.chat.turns, self._views.transcript
@@ -173,8 +188,7 @@ class Controller:
 
     def keep_unsent(self) -> None:
         """Write what stands in the input to the session, so that a crash does not lose it."""
-        text = self._views.prompt.text
-        self.chat.session.unsent("" if text.startswith("/") else text)
+        self.chat.session.unsent(self._views.prompt.text)
 
     def show_drafting(self) -> None:
         """Say in the status line how answers are drafted from now on."""

@@ -36,7 +36,7 @@ class Door(Terminal):
 
     def session_lines(self) -> list[str]:
         """See `Terminal`."""
-        from .archive import lines
+        from .session_folder import lines
 
         return lines()
 

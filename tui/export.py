@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from .sessions import Conversation
+from .conversation import Conversation
 
 
 def as_markdown(conversation: Conversation) -> str:

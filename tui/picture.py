@@ -15,7 +15,7 @@ from racer_local.errors import RacerError, UsageError
 
 from .app import ChatApp
 from .replay import Replayed, WholeDecoder
-from .sessions import Session
+from .session import Session
 from .widgets.prompt import Prompt
 from .widgets.status import StatusLine
 

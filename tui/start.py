@@ -10,10 +10,10 @@ from racer_local.errors import UsageError
 from racer_local.terminal import Look
 
 from . import app
-from .archive import list_sessions
 from .events import Opener
 from .replay import Replayed
-from .sessions import Session
+from .session import Session
+from .session_folder import latest
 
 if TYPE_CHECKING:
     from racer_local.api import Racer
@@ -98,10 +98,10 @@ def _session(title: str, system: str | None, resume: str | None) -> Session:
     if resume is None:
         return Session.begin(folder, title, system or "")
     if not resume:
-        found = list_sessions(folder)
-        if not found:
+        found = latest(folder)
+        if found is None:
             raise UsageError("there is no conversation to go on with yet")
-        resume = found[0].id
+        resume = found
     session = Session.resume(folder, resume)
     if system is not None:
         session.set_system(system)

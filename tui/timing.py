@@ -27,7 +27,7 @@ from racer_local.tokens import Token
 
 from .app import ChatApp
 from .decoder import Decoder
-from .sessions import Session
+from .session import Session
 
 PLAIN, CALM, PANELS = "no interface", "default view", "all panels"
 MODES = (PLAIN, CALM, PANELS)

@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from racer_local.tui.app import ChatApp  # pyright: ignore[reportMissingImports]
+from racer_local.tui import app  # pyright: ignore[reportMissingImports]
 from racer_local.tui.decoder import Decoder  # pyright: ignore[reportMissingImports]
-from racer_local.tui.sessions import Session  # pyright: ignore[reportMissingImports]
+from racer_local.tui.session import Session  # pyright: ignore[reportMissingImports]
 from racer_local.tui.widgets.prompt import Prompt  # pyright: ignore[reportMissingImports]
 from textual.pilot import Pilot
 
@@ -18,6 +18,14 @@ from tests.tui.scripted import ScriptedRacer
 SIZE = (80, 24)
 STARTED: list[Decoder] = []
 """Decoding threads to be ended with the test."""
+
+
+class ChatApp(app.ChatApp):
+    """The application, which lets go of its conversation when it ends, as `app.run` does."""
+
+    def on_unmount(self) -> None:
+        """Free the file for the next one."""
+        self.controller.chat.session.close()
 
 
 def decoder(load: Any, difference: Any = None) -> Decoder:

@@ -12,7 +12,7 @@ from racer_local.tui import app as tui_app  # pyright: ignore[reportMissingImpor
 from racer_local.tui.app import ChatApp  # pyright: ignore[reportMissingImports]
 from racer_local.tui.draw_throttle import CALM_SHARE, PANELS_SHARE, DrawThrottle  # pyright: ignore[reportMissingImports]
 from racer_local.tui.events import Ask  # pyright: ignore[reportMissingImports]
-from racer_local.tui.sessions import Session  # pyright: ignore[reportMissingImports]
+from racer_local.tui.session import Session  # pyright: ignore[reportMissingImports]
 from racer_local.tui.widgets.answer import Answer  # pyright: ignore[reportMissingImports]
 from racer_local.tui.widgets.status import Status, StatusLine, lay_out  # pyright: ignore[reportMissingImports]
 from racer_local.tui.widgets.tokens import (  # pyright: ignore[reportMissingImports]

@@ -10,10 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from racer_local.tui import app as tui_app  # pyright: ignore[reportMissingImports]
 from racer_local.tui import start  # pyright: ignore[reportMissingImports]
-from racer_local.tui.archive import list_sessions  # pyright: ignore[reportMissingImports]
 from racer_local.tui.commands import registry as commands  # pyright: ignore[reportMissingImports]
+from racer_local.tui.conversation import read  # pyright: ignore[reportMissingImports]
 from racer_local.tui.copying import code_blocks  # pyright: ignore[reportMissingImports]
-from racer_local.tui.sessions import Session, read  # pyright: ignore[reportMissingImports]
+from racer_local.tui.session import Session  # pyright: ignore[reportMissingImports]
+from racer_local.tui.session_folder import list_sessions  # pyright: ignore[reportMissingImports]
 from racer_local.tui.widgets.prose import Prose  # pyright: ignore[reportMissingImports]
 from racer_local.tui.widgets.session_list import SessionList  # pyright: ignore[reportMissingImports]
 from racer_local.tui.widgets.stats import StatsPanel  # pyright: ignore[reportMissingImports]

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 import pytest
 from racer_local.tui import app as tui_app  # pyright: ignore[reportMissingImports]
+from racer_local.tui.conversation import read  # pyright: ignore[reportMissingImports]
 from racer_local.tui.phase import Phase  # pyright: ignore[reportMissingImports]
-from racer_local.tui.sessions import read  # pyright: ignore[reportMissingImports]
 
 from racer_local.draft_tree import ROOT
 from racer_local.tokens import Source
@@ -168,7 +168,7 @@ class TestAnotherModel:
 
 
 async def test_more_turns_are_taken_back_than_are_drawn() -> None:
-    from racer_local.tui.sessions import Session  # pyright: ignore[reportMissingImports]
+    from racer_local.tui.session import Session  # pyright: ignore[reportMissingImports]
 
     from racer_local import locations
 

@@ -7,16 +7,23 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from racer_local.tui.archive import delete, list_sessions, search  # pyright: ignore[reportMissingImports]
-from racer_local.tui.sessions import Session, read  # pyright: ignore[reportMissingImports]
+from racer_local.tui.conversation import read  # pyright: ignore[reportMissingImports]
+from racer_local.tui.session import Session, delete  # pyright: ignore[reportMissingImports]
+from racer_local.tui.session_folder import SessionIndex, list_sessions  # pyright: ignore[reportMissingImports]
 
 from racer_local.errors import RacerError
 
 ROOT = Path(__file__).resolve().parents[2]
+
+
+def search(folder: Path, words: str) -> list[tuple[Any, str]]:
+    """What is found for words."""
+    return [match for match in SessionIndex(folder).find(words) if match is not None]
 
 
 def held(folder: Path, *turns: tuple[str, str], system: str = "") -> Session:
@@ -115,10 +122,11 @@ def test_list_search_delete(tmp_path: Path) -> None:
         os.utime(session.path, (1000 + i, 1000 + i))
     (tmp_path / "other.jsonl").write_text("not ours\n")
     assert [c.turns[0].user for c in list_sessions(tmp_path)] == ["Straße und FISCHE", "about birds", "about fish"]
-    assert [c.turns[0].user for c, _ in search(tmp_path, "ABOUT")] == ["about birds", "about fish"]
-    assert [c.turns[0].user for c, _ in search(tmp_path, "number fisch")] == ["Straße und FISCHE"]
+    assert [c.name for c, _ in search(tmp_path, "ABOUT")] == ["about birds", "about fish"]
+    assert [c.name for c, _ in search(tmp_path, "number fisch")] == ["Straße und FISCHE"]
     assert "about fish" in search(tmp_path, "fish")[0][1]
-    assert search(tmp_path, "  ") == search(tmp_path, "nowhere") == []
+    assert search(tmp_path, "nowhere") == []
+    assert [line for _, line in search(tmp_path, "  ")] == ["Straße und FISCHE", "about birds", "about fish"]
     delete(tmp_path, list_sessions(tmp_path)[0].id)
     assert len(list_sessions(tmp_path)) == 2
     for work in (lambda: delete(tmp_path, "none"), lambda: Session.resume(tmp_path, "none")):
@@ -180,7 +188,7 @@ def test_a_full_disk_is_said_once_and_the_conversation_goes_on(tmp_path: Path) -
 WRITER = """
 import sys
 from pathlib import Path
-from racer_local.tui.sessions import Session
+from racer_local.tui.session import Session
 session = Session.begin(Path(sys.argv[1]), "m")
 session.say("count")
 session.answer()

@@ -6,7 +6,8 @@ from random import Random
 import pytest
 from racer_local.tui import app as tui_app  # pyright: ignore[reportMissingImports]
 from racer_local.tui.app import ChatApp  # pyright: ignore[reportMissingImports]
-from racer_local.tui.sessions import Session, read  # pyright: ignore[reportMissingImports]
+from racer_local.tui.conversation import read  # pyright: ignore[reportMissingImports]
+from racer_local.tui.session import Session  # pyright: ignore[reportMissingImports]
 from racer_local.tui.widgets.answer import Answer  # pyright: ignore[reportMissingImports]
 from racer_local.tui.widgets.prose import Prose  # pyright: ignore[reportMissingImports]
 from textual.app import App, ComposeResult

@@ -7,6 +7,7 @@ from pathlib import Path
 from ..chat import Chat
 from ..controller import Controller
 from ..events import Opener
+from ..session_folder import SessionIndex
 from ..views import Host, Views
 
 
@@ -19,12 +20,14 @@ class Context:
         views: The widgets.
         host: The application.
         open_model: Makes a function that loads a model from its name or path; None where the model cannot be changed.
+        index: What is known of earlier conversations.
     """
 
     controller: Controller
     views: Views
     host: Host
     open_model: Callable[[str], Opener] | None
+    index: SessionIndex
 
     @property
     def chat(self) -> Chat:

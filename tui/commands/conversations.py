@@ -4,16 +4,15 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from racer_local.errors import UsageError
-from racer_local.terminal_text import one_line
 
-from .. import archive
-from ..sessions import Conversation, Session
+from .. import session, session_folder
+from ..session import Session
 from .context import Context
 from .registry import command
 
 
 def _names(context: Context, begun: str) -> Sequence[str]:
-    return [c.id for c in archive.list_sessions(context.folder) if c.id.startswith(begun)]
+    return [name for name in session_folder.names(context.folder) if name.startswith(begun)]
 
 
 @command("new", "", "begin a new conversation; this one is kept")
@@ -35,7 +34,7 @@ async def clear(context: Context, _argument: str) -> None:
 async def load(context: Context, argument: str) -> None:
     """Go on with an earlier conversation."""
     if argument:
-        await context.controller.hold(Session.resume(context.folder, _plain_name(argument)))
+        await context.controller.resume(_plain_name(argument))
     else:
         _choose(context, "")
 
@@ -64,10 +63,10 @@ async def delete(context: Context, argument: str) -> None:
         raise UsageError("there is nothing to delete yet")
     if name == own.id:
         context.chat.session.close()
-        archive.delete(context.folder, name)
+        session.delete(context.folder, name)
         await context.controller.hold(Session.begin(context.folder, own.model, own.system))
     else:
-        archive.delete(context.folder, name)
+        session.delete(context.folder, name)
     context.host.notice(f"{name} is deleted")
 
 
@@ -81,12 +80,8 @@ async def system(context: Context, argument: str) -> None:
 
 
 def _choose(context: Context, words: str) -> None:
-    def find(text: str) -> Sequence[tuple[Conversation, str]]:
-        if text.strip():
-            return archive.search(context.folder, text)
-        return [(c, one_line(c.turns[-1].user)) for c in archive.list_sessions(context.folder)]
-
-    context.host.choose_session(find, words)
+    context.controller.keep_unsent()
+    context.host.choose_session(context.index.find, words)
 
 
 def _plain_name(text: str) -> str:

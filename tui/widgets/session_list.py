@@ -1,24 +1,33 @@
-"""The list of earlier conversations, to be searched and chosen from."""
+"""The list of earlier conversations, to be searched and chosen from.
 
-from collections.abc import Callable, Sequence
+Searching happens in a thread, so that no key waits for it; what is found is shown as it comes.
+"""
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import ClassVar
 
-from textual import on
+from textual import on, work
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 from textual.content import Content
+from textual.message import Message
 from textual.screen import ModalScreen
 from textual.widgets import Input, OptionList, Static
 from textual.widgets.option_list import Option
+from textual.worker import get_current_worker
 
-from racer_local.terminal_text import one_line
-
-from ..sessions import Conversation
+from ..session_folder import Entry
 from ..sources import MUTED
 
-Finder = Callable[[str], Sequence[tuple[Conversation, str]]]
-"""Conversations in which all words of a text occur, each with what to show of it; all of them for no words."""
+Finder = Callable[[str], Iterator[tuple[Entry, str] | None]]
+"""Finds sessions by words, see `SessionIndex.find`."""
+KEYS = "Enter goes on with the conversation · Esc leaves"
+MOST = 200
+"""Conversations that are listed; more words find the others."""
+SHOW_EVERY_S = 0.25
 
 
 class SessionList(ModalScreen[str | None]):
@@ -45,34 +54,79 @@ class SessionList(ModalScreen[str | None]):
         super().__init__()
         self._find = find
         self._words = words
+        self._number = 0
+        """Of the search in progress; what earlier ones find comes too late."""
+        self._is_new = True
+        """Whether the list still shows what was found for other words."""
+        self._takes_first = False
+        """Whether Enter was pressed before something was found."""
+
+    @dataclass
+    class Found(Message):
+        """What a search has found so far, of all that there is."""
+
+        number: int
+        found: Sequence[tuple[Entry, str]]
+        is_done: bool
 
     def compose(self) -> ComposeResult:
         """Search line, list, keys."""
         with Vertical():
             yield Input(self._words, placeholder="words to search for", compact=True)
             yield OptionList(markup=False)
-            yield Static("Enter goes on with the conversation · Esc leaves", markup=False)
+            yield Static(KEYS, markup=False)
 
     def on_mount(self) -> None:
         """Show all that is found for the words there are."""
         self.query_one(Input).focus()
-        self._fill()
+        self._search(self._words, self._number)
 
     @on(Input.Changed)
-    def _fill(self) -> None:
+    def _changed(self, event: Input.Changed) -> None:
+        if event.value != self._words:
+            self._words, self._is_new, self._takes_first = event.value, True, False
+            self._number += 1
+            self._search(event.value, self._number)
+
+    @work(thread=True, exclusive=True)
+    def _search(self, words: str, number: int) -> None:
+        worker = get_current_worker()
+        found: list[tuple[Entry, str]] = []
+        shown = time.monotonic()
+        for match in self._find(words):
+            if worker.is_cancelled:
+                return
+            if match is not None:
+                found.append(match)
+            if len(found) > MOST:
+                break
+            if time.monotonic() - shown > SHOW_EVERY_S:
+                self.post_message(self.Found(number, tuple(found), is_done=False))
+                shown = time.monotonic()
+        self.post_message(self.Found(number, tuple(found), is_done=True))
+
+    @on(Found)
+    def _show(self, event: Found) -> None:
+        if event.number != self._number:
+            return
         options = self.query_one(OptionList)
-        options.clear_options()
-        for conversation, said in self._find(self.query_one(Input).value):
-            when = conversation.created[:16].replace("T", " ")
-            text = Content.assemble((when, MUTED), "  ", one_line(conversation.name), "\n", (one_line(said), "dim"))
-            options.add_option(Option(text, id=conversation.id))
-        if options.option_count:
+        if self._is_new:
+            options.clear_options()
+            self._is_new = False
+        options.add_options([_option(*match) for match in event.found[options.option_count : MOST]])
+        if options.option_count and options.highlighted is None:
             options.highlighted = 0
+        more = " · more words find more" if len(event.found) > MOST else ""
+        self.query_one(Static).update(f"{KEYS}{more}" if event.is_done else f"searching · {KEYS}")
+        if self._takes_first:
+            self._take_highlighted()
 
     @on(Input.Submitted)
     def _take_highlighted(self) -> None:
         options = self.query_one(OptionList)
-        if options.highlighted is not None and options.option_count:
+        if self._is_new or not options.option_count:
+            self._takes_first = True
+        elif options.highlighted is not None:
             self.dismiss(options.get_option_at_index(options.highlighted).id)
 
     @on(OptionList.OptionSelected)
@@ -88,3 +142,9 @@ class SessionList(ModalScreen[str | None]):
         options = self.query_one(OptionList)
         if options.option_count:
             options.highlighted = ((options.highlighted or 0) + by) % options.option_count
+
+
+def _option(entry: Entry, line: str) -> Option:
+    when = entry.created[:16].replace("T", " ")
+    text = Content.assemble((when, MUTED), "  ", entry.name, "\n", (line, "dim"))
+    return Option(text, id=entry.id)
