@@ -53,8 +53,7 @@ class Session:
     @classmethod
     def begin(cls, folder: Path, model: str, system: str = "") -> "Session":
         """A new conversation."""
-        now = datetime.now(UTC).astimezone()
-        session = cls(folder, Conversation(created=now.isoformat(timespec="seconds"), model=model))
+        session = cls(folder, Conversation(created=_now(), model=model))
         session.conversation.system = system
         return session
 
@@ -73,7 +72,7 @@ class Session:
         except RacerError:
             session.close()
             raise
-        session._is_draft = session.conversation.n_said == 0
+        session._is_draft = session.conversation.n_said == 0 and bool(session.conversation.unsent)
         return session
 
     @property
@@ -159,7 +158,7 @@ class Session:
         assert path is not None
         self.close()
         self._is_draft = False
-        self.conversation.id = ""
+        self.conversation.id, self.conversation.created = "", _now()
         return path
 
     @contextlib.contextmanager
@@ -224,6 +223,10 @@ class Session:
 
 
 HELD = "the conversation {} is open in another window; close it there first"
+
+
+def _now() -> str:
+    return datetime.now(UTC).astimezone().isoformat(timespec="seconds")
 
 
 def _put(file: TextIO, line: dict[str, Any]) -> None:
