@@ -1,6 +1,7 @@
 """The chat's course: owns the phase, gives jobs to the decoding thread, and brings what comes back to the widgets."""
 
 import gc
+import re
 from collections.abc import Callable, Sequence
 
 from racer_local.answers import Step
@@ -187,8 +188,9 @@ class Controller:
         return text
 
     def keep_unsent(self) -> None:
-        """Write what stands in the input to the session, so that a crash does not lose it."""
-        self.chat.session.unsent(self._views.prompt.text)
+        """Write what stands in the input to the session, so that a crash does not lose it; no half-typed command."""
+        text = self._views.prompt.text
+        self.chat.session.unsent("" if re.fullmatch(r"/[a-zA-Z]*( .*)?", text) else text)
 
     def show_drafting(self) -> None:
         """Say in the status line how answers are drafted from now on."""

@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 
 import pytest
-from racer_local.tui import session_folder  # pyright: ignore[reportMissingImports]
+from racer_local.tui import app, session_folder  # pyright: ignore[reportMissingImports]
 from racer_local.tui.conversation import read  # pyright: ignore[reportMissingImports]
 from racer_local.tui.session import Session, delete  # pyright: ignore[reportMissingImports]
 from racer_local.tui.session_folder import latest, list_sessions  # pyright: ignore[reportMissingImports]
@@ -166,6 +166,18 @@ class TestUnsent:
         session.close()
         (conversation,) = list_sessions(tmp_path)
         assert (conversation.title, conversation.system) == ("Fish", "be brief")
+
+    async def test_a_message_like_a_command_is_kept_a_command_is_not(self, monkeypatch: pytest.MonkeyPatch):
+        monkeypatch.setattr(app, "UNSENT_EVERY_S", 0.05)
+        async with chat(ScriptedRacer()).run_test(size=SIZE) as pilot:
+            await ready(pilot)
+            prompt(pilot).insert("/load some")
+            await pilot.pause(0.2)
+            assert list_sessions(locations.sessions_dir()) == []
+            prompt(pilot).clear()
+            prompt(pilot).insert("/usr/bin/python fails")
+            await wait_until(pilot, lambda: list_sessions(locations.sessions_dir()))
+        assert list_sessions(locations.sessions_dir())[0].unsent == "/usr/bin/python fails"
 
     def test_when_the_turns_were_taken_back_the_file_stays(self, tmp_path: Path):
         session = Session.begin(tmp_path, "m")

@@ -57,6 +57,7 @@ async def save(context: Context, argument: str) -> None:
 @command("delete", "[NAME]", "delete a conversation, this one without a name", choices=_names)
 async def delete(context: Context, argument: str) -> None:
     """Delete a conversation."""
+    context.controller.keep_unsent()
     own = context.chat.session.conversation
     name = _plain_name(argument) if argument else own.id
     if not name:
