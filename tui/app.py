@@ -247,7 +247,7 @@ class ChatApp(App[None]):
         """See `Host`."""
         self._leaves_next = leave_next
         self._hint.set_class(bool(text), "notice")
-        self._hint.update(Content(text or (HINT_ANSWERING if self.controller.phase.can_be_stopped else HINT)))
+        self._hint.update(Content(one_line(text) or (HINT_ANSWERING if self.controller.phase.can_be_stopped else HINT)))
 
     def leave(self, code: int, last_words: str = "") -> None:
         """See `Host`."""

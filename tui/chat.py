@@ -63,15 +63,18 @@ class Chat:
         return self._stats.predicted_per_second if self._stats is not None else None
 
     def last_answer(self) -> str:
-        """Text of the last answer.
+        """What the last answer says, without what was thought before.
 
         Raises:
             UsageError: There is none.
         """
-        texts = [turn.answer for turn in self.turns if turn.answer]
-        if not texts:
+        turn = next((turn for turn in reversed(self.turns) if turn.answer), None)
+        if turn is None:
             raise UsageError("there is no answer yet")
-        return texts[-1]
+        thought, said = turn.split()
+        if not said.strip():
+            raise UsageError("the last answer has only a thought so far")
+        return said.strip() if thought.strip() else said
 
     def hold(self, session: Session) -> None:
         """Go over to another conversation."""

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from markdown_it import MarkdownIt
 
-from racer_local import locations
+from racer_local import locations, private_files
 
 
 def code_blocks(text: str) -> list[str]:
@@ -16,8 +16,8 @@ def keep_copy(text: str) -> Path | None:
     """Write what was copied to a file as well; None where that is not possible."""
     path = locations.cache_dir() / "copied.txt"
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text, "utf-8", errors="replace")
+        private_files.make_folder(path.parent)
+        private_files.replace(path, text)
     except OSError:
         return None  # the clipboard may have it all the same
     return path

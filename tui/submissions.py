@@ -21,7 +21,7 @@ class Submissions:
     def refusal(self, text: str) -> str:
         """Why a text cannot be sent now, empty if it can; asked before it leaves the input."""
         try:
-            self._check(parse(text))
+            self._check(parse(_last_part(text)[1]))
         except UsageError as error:
             return one_line(str(error))
         return ""
@@ -29,9 +29,12 @@ class Submissions:
     async def send(self, text: str) -> None:
         """Do what a text that has left the input says; what cannot be done goes back into the input."""
         context = self._context
+        above, last = _last_part(text)
         try:
-            parsed = parse(text)
+            parsed = parse(last)
             self._check(parsed)
+            if above:
+                context.views.prompt.put(above)
             if parsed is None:
                 message = message_of(text)
                 answer = await context.views.transcript.begin(message)
@@ -39,6 +42,8 @@ class Submissions:
             else:
                 await parsed[0].run(context, parsed[1])
         except RacerError as error:
+            if above:
+                context.views.prompt.clear()
             context.views.prompt.put_back(text)
             context.host.notice(one_line(str(error)))
 
@@ -70,3 +75,9 @@ class Submissions:
         if not parsed[0].any_time:
             stop = "; Esc stops it" if phase.can_be_stopped else ""
             raise UsageError(f"/{parsed[0].name} has to wait, {phase.value}{stop}")
+
+
+def _last_part(text: str) -> tuple[str, str]:
+    """What stays in the input, and what is sent: the whole text, or a last line that reads one more file into it."""
+    head, newline, last = text.rpartition("\n")
+    return (head + newline, last) if newline and last.startswith("/read ") and not text.startswith("/") else ("", text)

@@ -1,27 +1,32 @@
 """Commands that carry text in and out: files, clipboard, documents."""
 
 import json
+import os
 from collections.abc import Sequence
 from pathlib import Path
 
 from racer_local.errors import UsageError
+from racer_local.terminal_text import path_text
 
 from ..copying import code_blocks, keep_copy
 from ..export import as_json, as_markdown
+from ..text_files import fenced, path_of, read_file, write_new
 from .context import Context
 from .registry import among, command
-
-READ_BYTES = 1 << 20
-"""Largest file that `/read` takes."""
 
 
 def file_choices(_context: Context, begun: str) -> Sequence[str]:
     """Paths that begin like this."""
     head, _, tail = begun.rpartition("/")
-    folder = Path(head or ("/" if begun.startswith("/") else ".")).expanduser()
-    found = sorted(folder.glob(f"{tail}*")) if folder.is_dir() and "*" not in tail else []
+    try:
+        folder = Path(head or ("/" if begun.startswith("/") else ".")).expanduser()
+        # what cannot be shown as it is cannot be typed either
+        names = sorted(name for name in os.listdir(folder) if name.startswith(tail) and name.isprintable())
+    except (OSError, RuntimeError, ValueError):
+        return []  # there is no such folder, or no such user
     lead = f"{head}/" if "/" in begun else ""
-    return [f"{lead}{path.name}{'/' if path.is_dir() else ''}" for path in found[:100]]
+    names = [name for name in names if tail or not name.startswith(".")][:100]
+    return [f"{lead}{name}{'/' if (folder / name).is_dir() else ''}" for name in names]
 
 
 @command("read", "FILE", "put a text file into the input", choices=file_choices, any_time=True)
@@ -29,21 +34,10 @@ async def read(context: Context, argument: str) -> None:
     """Put a file into the input."""
     if not argument:
         raise UsageError("name a file: /read FILE")
-    path = Path(argument).expanduser()
-    try:
-        with path.open("rb") as file:
-            data = file.read(READ_BYTES + 1)
-    except OSError as error:
-        raise UsageError(f"cannot read {path}: {error.strerror}") from error
-    if len(data) > READ_BYTES:
-        raise UsageError(f"{path} is larger than {READ_BYTES >> 20} MiB")
-    try:
-        text = data.decode("utf-8")
-    except UnicodeDecodeError as error:
-        raise UsageError(f"{path} is no text in UTF-8") from error
-    fence = "```" if "```" not in text else "~~~~"
+    path = path_of(argument)
     prompt = context.views.prompt
-    prompt.put(f"{prompt.text}{fence} {path.name}\n{text.rstrip()}\n{fence}\n")
+    before = prompt.text if prompt.text.endswith("\n") or not prompt.text else prompt.text + "\n"
+    prompt.put(before + fenced(path.name, read_file(path)))
 
 
 @command("copy", "[N]", "copy the last answer, or its N-th code block", any_time=True)
@@ -57,7 +51,7 @@ async def copy(context: Context, argument: str) -> None:
         text = blocks[int(argument) - 1]
     context.host.copy_to_clipboard(text)
     path = keep_copy(text)
-    context.host.notice(f"copied {len(text)} characters" + (f", also to {path}" if path else ""))
+    context.host.notice(f"copied {len(text)} characters" + (f", also to {path_text(path)}" if path else ""))
 
 
 @command("export", "md|json [FILE]", "write the conversation to a file", choices=among(("md", "json")), any_time=True)
@@ -69,14 +63,9 @@ async def export(context: Context, argument: str) -> None:
     conversation = context.chat.session.conversation
     if not conversation.turns:
         raise UsageError("nothing was said yet")
-    path = Path(name.strip() or f"{conversation.id}.{kind}").expanduser()
-    if path.exists() and not name.strip():
-        raise UsageError(f"{path} is there already; name another file")
+    path = path_of(name.strip()) if name.strip() else Path(f"{conversation.id}.{kind}")
     text = (
         as_markdown(conversation) if kind == "md" else json.dumps(as_json(conversation), ensure_ascii=False, indent=1)
     )
-    try:
-        path.write_text(text + "\n", "utf-8", errors="replace")
-    except OSError as error:
-        raise UsageError(f"cannot write {path}: {error.strerror}") from error
-    context.host.notice(f"written to {path.resolve()}")
+    write_new(path, text + "\n")
+    context.host.notice(f"written to {path_text(path.resolve())}")

@@ -97,18 +97,19 @@ class Prompt(TextArea):
         """Give back a text that got no answer, in front of what has been typed since."""
         # nobody has typed this, so it is no change to react to
         with self.prevent(self.Changed):
-            self.text = f"{text}\n{self.text}" if self.text else text
+            self.text = readable(f"{text}\n{self.text}" if self.text else text)
         self.move_cursor(self.document.end)
 
     def remember(self, text: str) -> None:
         """Add to the history."""
+        text = readable(text)
         if text.strip() and self.sent_before[-1:] != [text]:
             self.sent_before.append(text)
         self._place = len(self.sent_before)
 
     def put(self, text: str) -> None:
-        """Put a text in place of what stands here."""
-        self.text = text
+        """Put a text in place of what stands here; it may come from a file."""
+        self.text = readable(text)
         self.move_cursor(self.document.end)
 
     async def _send(self) -> None:
