@@ -88,6 +88,15 @@ def choose(template: str, is_token: Callable[[str], bool]) -> ThoughtFormat:
     return THINK
 
 
+def split_earlier(text: str, known: ThoughtFormat) -> tuple[str, str]:
+    """Thought and answer of a whole text whose marks were control tokens: a mark is no accident then.
+
+    If the first of them ends a thought, the prompt had begun it.
+    """
+    first = next((part for part in cut(text, known.marks) if part in known.marks), "")
+    return split(text, known, opened=first == known.closes)
+
+
 def cut(text: str, marks: Iterable[str]) -> list[str]:
     """A text cut before and after each of the marks."""
     pattern = "|".join(map(re.escape, marks))

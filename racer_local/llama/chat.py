@@ -11,9 +11,11 @@ from numpy.typing import NDArray
 from racer_local.errors import UsageError
 from racer_local.llama.model import Model
 from racer_local.prompt import Message
-from racer_local.thoughts import ThoughtFormat, choose
+from racer_local.thoughts import ThoughtFormat, choose, split_earlier
 
 ROLES = ("system", "user", "assistant", "tool")
+THOUGHT_FIELDS = ("reasoning_content", "thinking")
+"""What templates call the thought of an earlier answer; most leave it out."""
 NO_TEMPLATE = "no chat template in the file: the text is completed as it stands"
 
 
@@ -40,7 +42,10 @@ class ChatFormat:
         self._formatter: Jinja2ChatFormatter | None = None
         source = template if template is not None else model.chat_template
         self.thoughts: ThoughtFormat = choose(source or "", lambda mark: model.token_of(mark) is not None)
-        model.show(self.thoughts.marks)
+        tokens = [token for mark in self.thoughts.marks if (token := model.token_of(mark)) is not None]
+        # llama.cpp makes text of some of gpt-oss's control tokens; its template refuses them in a message
+        self._takes_thoughts_apart = self.thoughts.has_channels or any(map(model.is_control, tokens))
+        model.show(tokens)
         if not source:
             self.note = NO_TEMPLATE
             return
@@ -60,12 +65,22 @@ class ChatFormat:
         """
         if self._formatter is not None:
             self.note = ""
-        checked = [_checked(m) for m in messages]
+        checked = [self._with_thought_apart(_checked(m)) for m in messages]
         if not checked:
             raise UsageError("there is no message to answer")
         text = self._render(checked)
         bos = self._model.written(self._model.bos)
         return self._model.tokenize(text, add_special=not (bos and text.startswith(bos)))
+
+    def _with_thought_apart(self, message: dict[str, Any]) -> dict[str, Any]:
+        """An earlier answer with its thought in fields of its own, where its marks would mean nothing as text.
+
+        Other answers stay whole: their templates look for the marks themselves.
+        """
+        if message["role"] != "assistant" or not self._takes_thoughts_apart:
+            return message
+        thought, said = split_earlier(message["content"], self.thoughts)
+        return {**message, "content": said, **(dict.fromkeys(THOUGHT_FIELDS, thought) if thought else {})}
 
     def _render(self, messages: list[dict[str, Any]]) -> str:
         if self._formatter is None:

@@ -246,9 +246,9 @@ class Model:
             known = self._pieces[token] = self._render(token, special=token in self._shown)
         return known
 
-    def show(self, marks: Iterable[str]) -> None:
-        """Make control tokens part of the text, those of these texts that there are."""
-        self._shown = {token for mark in marks if (token := self.token_of(mark)) is not None}
+    def show(self, tokens: Iterable[int]) -> None:
+        """Make control tokens part of the text."""
+        self._shown = set(tokens)
         self._pieces.clear()
 
     def token_of(self, text: str) -> int | None:
@@ -268,6 +268,10 @@ class Model:
             if n >= 0:
                 return buffer.raw[:n]
             size = -n
+
+    def is_control(self, token: int) -> bool:
+        """Whether a token steers the model and is no text."""
+        return bool(llama_cpp.llama_vocab_is_control(self.vocab, token))
 
     def is_end(self, token: int) -> bool:
         """Whether a token ends an answer; a model may have several."""

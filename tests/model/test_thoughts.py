@@ -93,3 +93,37 @@ def test_marks_in_an_answer_that_is_gone_on_with_are_control_tokens(racers: dict
     racer = racers["harmony"]
     begun = racer.prepare(ASKED, "the <s> in").tokens[len(racer.prepare(ASKED).tokens) :]
     assert racer.model.token_of("<s>") not in begun
+
+
+EARLIER = {
+    "harmony": "<|channel|>analysis<|message|>the hen<|end|><|start|>assistant<|channel|>final<|message|>in",
+    "magistral": "[THINK]the hen[/THINK]in",
+}
+
+
+def prompt(racer: Racer, answer: str) -> list[int]:
+    """What the model reads after an earlier answer."""
+    return racer.chat_format.prompt([*ASKED, {"role": "assistant", "content": answer}, *ASKED]).tolist()
+
+
+@pytest.mark.parametrize("name", EARLIER)
+def test_a_template_gets_an_earlier_answer_without_marks(racers: dict[str, Racer], name: str) -> None:
+    assert prompt(racers[name], EARLIER[name]) == prompt(racers[name], "in")
+
+
+def test_one_whose_prompt_had_begun_the_thought(racers: dict[str, Racer]) -> None:
+    assert prompt(racers["magistral"], "the hen[/THINK]in") == prompt(racers["magistral"], "in")
+    assert prompt(racers["harmony"], EARLIER["harmony"].split("<|message|>", 1)[1]) == prompt(racers["harmony"], "in")
+
+
+def test_a_template_may_want_the_thought(tmp_path: Path) -> None:
+    template = "{% for m in messages %}{{ m.reasoning_content }}{{ m.content }}{% endfor %}"
+    path = write_llama(tmp_path / "m.gguf", control=("[THINK]", "[/THINK]"), template=template)
+    with Racer(path, remember=False, draft="off") as racer:
+        assert prompt(racer, EARLIER["magistral"]) == prompt(racer, "the henin")
+
+
+def test_marks_that_are_text_are_left_to_the_template(racers: dict[str, Racer]) -> None:
+    racer = racers["think"]
+    text = "<think>the hen</think>in"
+    assert text in b"".join(map(racer.model.piece, prompt(racer, text))).decode()
