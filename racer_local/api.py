@@ -2,26 +2,26 @@
 
 import threading
 from collections.abc import Callable, Generator, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, Literal, Self, overload
 
 import numpy as np
 
-from racer_local import gguf_file, history, openai, registry
+from racer_local import history, loading, openai
 from racer_local.answers import Completion, Step, collect
 from racer_local.detokenize import TextStream
+from racer_local.draft_tree import DraftMode
+from racer_local.drafters import Drafters
 from racer_local.drafting.cost import StepCost
-from racer_local.drafting.drafter import Drafter, describe, make_drafter, weighs_costs
-from racer_local.drafting.memory import Memory
-from racer_local.drafting.successors import RowScan
+from racer_local.drafting.drafter import describe, weighs_costs
 from racer_local.errors import UsageError
-from racer_local.kernels.warmup import warm_up
 from racer_local.learned import Learned
-from racer_local.llama import amx, decode_timing, library, load_check, probe
+from racer_local.llama import decode_timing
 from racer_local.llama.chat import ChatFormat
-from racer_local.llama.engine import CLOSED, Engine
-from racer_local.llama.model import Model
+from racer_local.llama.engine import Engine
+from racer_local.llama.handle import CLOSED
+from racer_local.llama.model import Model, check_tokens
 from racer_local.llama.sampling import Sampler
 from racer_local.llama.versions import version_note
 from racer_local.loop import Loop, Parts
@@ -45,16 +45,15 @@ BUSY = "this Racer is answering already; end that answer first"
 class Racer:
     """A loaded model with its context and what drafting remembers. Use it as a context manager, or close it.
 
-    One answer at a time; not shared between threads, except for `cancel` and `drafts_wanted`.
+    One answer at a time; not shared between threads, except for `cancel`, `close` and `drafts_wanted`.
 
     Attributes:
-        model: The loaded file.
-        mode: What drafts the model can verify, and why.
         draft: How drafts are made unless a call says otherwise.
-        chat_format: Renders messages.
         drafts_wanted: Whether drafts are made; may be changed at any time, also in the middle of an answer.
-        notes: What people should know, a line each: the file's template is not used, say.
     """
+
+    _engine: Engine | None = None
+    """Stays None where loading failed."""
 
     def __init__(
         self,
@@ -82,32 +81,20 @@ class Racer:
             Cancelled: `on_progress` returned False.
         """
         params: ModelParams = from_options(ModelParams, options, "model")
-        path = gguf_file.check_file(registry.find_model(model))
         self.draft = draft_of(draft, DraftConfig())
-        self._engine: Engine | None = None
-        self._begun = self._cost_checked = False
-        library.load()
-        with ThreadPoolExecutor(1) as pool:
-            kernels = pool.submit(warm_up)
-            repack = amx.works(path, on_progress)
-            load_check.check(path, on_progress)
-            self.model = Model(path, params, on_progress, repack=repack)
-            try:
-                self._engine = Engine(self.model, params)
-                kernels.result()
-                self.mode = self._engine.mode = probe.find_mode(self._engine)
-                self.chat_format = ChatFormat(self.model, chat_template)
-            except BaseException:
-                self.close()
-                raise
-        self._memories: dict[DraftConfig, Memory] = {}
-        self._drafters: dict[DraftConfig, Drafter] = {}
-        self._scans: dict[int, RowScan] = {}
-        self._learned = Learned(path, decode_timing.machine(self.engine, params), keep=remember)
         self.drafts_wanted = True
-        if weighs_costs(self.draft, self.mode):
-            self.step_cost()
         self._busy = threading.Lock()
+        self._begun = False
+        with ExitStack() as stack:
+            engine = loading.load(loading.find(model), params, on_progress)
+            stack.callback(loading.close, engine)
+            self._chat_format = ChatFormat(engine.model, chat_template)
+            self._learned = Learned(engine.model.path, decode_timing.machine(engine, params), keep=remember)
+            self._drafters = Drafters(engine, self._learned)
+            self._engine = engine
+            if weighs_costs(self.draft, self.mode):
+                self.step_cost()
+            stack.pop_all()
 
     def __enter__(self) -> Self:
         return self
@@ -116,13 +103,40 @@ class Racer:
         self.close()
 
     def close(self) -> None:
-        """Free model and context, and keep what was learned. Closing twice is allowed."""
-        if self._engine is not None:
+        """Free model and context, and keep what was learned. Closing twice is allowed, and so is closing from another
+        thread or in the middle of an answer, which then ends with an error at its next step.
+        """
+        if self._engine is not None and not self._engine.is_closed:
+            loading.close(self._engine)
             if self._begun:
                 self._learned.save()
-            self._engine.close()
-            self._engine = None
-        self.model.close()
+
+    @property
+    def engine(self) -> Engine:
+        """The context behind this object.
+
+        Raises:
+            UsageError: It is closed, as is said by everything else of a closed Racer but `close`, `cancel` and `notes`.
+        """
+        if self._engine is None or self._engine.is_closed:
+            raise UsageError(CLOSED)
+        return self._engine
+
+    @property
+    def model(self) -> Model:
+        """The loaded file."""
+        return self.engine.model
+
+    @property
+    def mode(self) -> DraftMode:
+        """What drafts the model can verify, and why."""
+        return self.engine.mode
+
+    @property
+    def chat_format(self) -> ChatFormat:
+        """Renders messages."""
+        self.engine  # noqa: B018 - a closed one says so
+        return self._chat_format
 
     @property
     def thoughts(self) -> ThoughtFormat:
@@ -131,31 +145,26 @@ class Racer:
 
     @property
     def notes(self) -> list[str]:
-        """See the class."""
-        own = [note for note in (version_note(), self.chat_format.note) if note]
+        """What people should know, a line each: the file's template is not used, say. Readable when closed as well."""
+        if self._engine is None:
+            return []
+        own = [note for note in (version_note(), self._chat_format.note) if note]
         return own + self._learned.notes
 
-    @property
-    def engine(self) -> Engine:
-        """The context behind this object.
-
-        Raises:
-            UsageError: It is closed.
-        """
-        if self._engine is None:
-            raise UsageError(CLOSED)
-        return self._engine
-
     def cancel(self) -> None:
-        """End the answer in progress; its text so far is kept. May be called from any thread."""
+        """End the answer in progress, if any; its text so far is kept. May be called from any thread."""
         if self._engine is not None:
             self._engine.request_stop()
 
     def forget(self) -> None:
-        """Empty the cache and drop everything that drafting has learned."""
-        self.engine.clear()
-        self._memories.clear()
-        self._drafters.clear()
+        """Empty the cache and drop everything that drafting has learned.
+
+        Raises:
+            UsageError: An answer is in progress.
+        """
+        with self._alone():
+            self.engine.clear()
+            self._drafters.clear()
 
     # text in, text out
 
@@ -271,7 +280,8 @@ class Racer:
     @property
     def n_nodes(self) -> int:
         """Nodes in use of the n-gram automata."""
-        return sum(memory.automaton.n_nodes for memory in self._memories.values())
+        self.engine  # noqa: B018 - a closed one says so
+        return self._drafters.n_nodes
 
     def drafting(self, draft: DraftConfig | str | None = None) -> dict[str, Any]:
         """How an answer would be drafted: `policy`, `mode` (tree, chain or off), `reason` and `budget`."""
@@ -280,13 +290,12 @@ class Racer:
     def step_cost(self) -> StepCost:
         """What decodes cost on this machine; measured, or an earlier start's checked, when first asked for, which
         empties the cache.
+
+        Raises:
+            UsageError: An answer is in progress.
         """
-        cost = self._learned.cost
-        if not self._cost_checked:
-            self._cost_checked = True
-            if not (cost.is_measured and decode_timing.still_holds(self.engine, cost.times(decode_timing.CONTEXT))):
-                cost.set_curve(decode_timing.measure(self.engine), decode_timing.CONTEXT)
-        return cost
+        with self._alone():
+            return self._drafters.step_cost()
 
     # inside
 
@@ -305,6 +314,17 @@ class Racer:
     def _text(self, tokens: Sequence[int]) -> str:
         return b"".join(self.model.piece(token) for token in tokens).decode("utf-8", "replace")
 
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        """Keep answers out, and be kept out by them."""
+        self.engine  # noqa: B018 - a closed one says so
+        if not self._busy.acquire(blocking=False):
+            raise UsageError(BUSY)
+        try:
+            yield
+        finally:
+            self._busy.release()
+
     def _tokens(self, prompt: str | Sequence[int] | Prompt) -> list[int]:
         if isinstance(prompt, Prompt):
             prompt = prompt.tokens
@@ -312,8 +332,7 @@ class Racer:
             tokens = self.model.tokenize(prompt, add_special=True).tolist()
         else:
             tokens = [int(t) for t in prompt]
-            if any(not 0 <= t < self.model.n_vocab for t in tokens):
-                raise UsageError(f"token ids must lie between 0 and {self.model.n_vocab - 1}")
+            check_tokens(tokens, self.model.n_vocab)
         if not tokens:
             raise UsageError("the prompt has no tokens; write something")
         return tokens
@@ -328,40 +347,28 @@ class Racer:
         max_tokens: int | None,
         on_prefill: Callable[[int, int], None] | None,
     ) -> Generator[Step]:
-        if not self._busy.acquire(blocking=False):
-            raise UsageError(BUSY)
-        sampler, self._begun = None, True
-        try:
+        with self._alone(), ExitStack() as stack:
+            self._begun = True
+            sampler = None
             if not params.is_argmax:
                 sampler = Sampler(self.model, params)
+                stack.callback(sampler.close)
                 sampler.start(np.asarray(tokens, np.int32))
             parts = Parts(
                 model=engine,
-                drafter=self._drafter(config),
+                drafter=self._drafters.get(config),
                 text=TextStream(self.model.piece, stop),
                 picker=sampler,
                 is_end=self.model.is_end,
-                scan=self._scans.setdefault(config.breadth, RowScan(config.breadth)),
+                scan=self._drafters.scan(config.breadth),
                 cost=self._learned.cost,
                 stop_asked=lambda: engine.stop_requested,
                 drafts_wanted=lambda: self.drafts_wanted,
             )
-            yield from Loop(parts, max_tokens).steps(tokens, on_prefill)
-        finally:
-            if sampler is not None:
-                sampler.close()
-            self._busy.release()
-
-    def _drafter(self, config: DraftConfig) -> Drafter:
-        """The drafter for a configuration; those of equal shape share one memory of the chat."""
-        if config not in self._drafters:
-            shape = DraftConfig(max_ngram=config.max_ngram, breadth=config.breadth, max_nodes=config.max_nodes)
-            if config.policy in ("off", "lookup"):
-                self._drafters[config] = make_drafter(config, self.mode, None)
-            else:
-                if shape not in self._memories:
-                    self._memories[shape] = Memory(config, self.model.n_vocab, self.engine.n_ctx)
-                cost = self.step_cost() if weighs_costs(config, self.mode) else None
-                memory, beliefs = self._memories[shape], self._learned.beliefs
-                self._drafters[config] = make_drafter(config, self.mode, memory, cost, beliefs)
-        return self._drafters[config]
+            steps = Loop(parts, max_tokens).steps(tokens, on_prefill)
+            while True:
+                with engine.in_use():
+                    step = next(steps, None)
+                if step is None:
+                    return
+                yield step

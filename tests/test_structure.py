@@ -19,7 +19,7 @@ LAYERS = (
     ("tui",),
     ("compare",),
     ("api",),
-    ("learned",),
+    ("drafters", "learned", "loading"),
     ("loop", "llama", "registry"),
     ("drafting",),
     ("openai", "detokenize"),

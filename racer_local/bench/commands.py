@@ -2,6 +2,7 @@
 
 import argparse
 import time
+from contextlib import closing
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
@@ -55,23 +56,19 @@ def run(args: argparse.Namespace, command: str) -> int:
 
 def cost(args: argparse.Namespace, command: str) -> int:
     """Time of a decode of n tokens."""
+    from racer_local import loading
     from racer_local.bench import cost as costs
-    from racer_local.llama import amx, load_check
-    from racer_local.llama.engine import Engine
-    from racer_local.llama.model import Model
     from racer_local.settings import MAX_BUDGET, ModelParams
 
     contexts = whole_numbers(args.contexts, "--contexts") or costs.CONTEXTS
     sizes = whole_numbers(args.sizes, "--sizes") or costs.default_sizes()
     if sizes[0] != 1 or sizes[-1] > MAX_BUDGET:
         raise UsageError(f"--sizes must begin with 1 and end at {MAX_BUDGET} or before")
-    path = gguf_file.check_file(registry.find_model(args.model))
+    path = loading.find(args.model)
     n_ctx = args.n_ctx or max(contexts) + MAX_BUDGET
     if n_ctx < max(contexts) + sizes[-1]:
         raise UsageError(f"a context of {n_ctx} cannot hold {max(contexts)} tokens and {sizes[-1]} more; raise -c")
     show = Progress("measuring")
-    repack = amx.works(path)
-    load_check.check(path)
     curves = []
 
     def measure() -> None:
@@ -79,12 +76,9 @@ def cost(args: argparse.Namespace, command: str) -> int:
             params = ModelParams(
                 n_ctx=n_ctx, flash_attn=flash, n_threads=args.n_threads, n_gpu_layers=args.n_gpu_layers
             )
-            model = Model(path, params, repack=repack)
-            engine = Engine(model, params)
-            for context in contexts:
-                curves.append(costs.measure(engine, model, context, sizes, show.say))
-            engine.close()
-            model.close()
+            with closing(loading.load(path, params)) as engine, closing(engine.model):
+                for context in contexts:
+                    curves.append(costs.measure(engine, context, sizes, show.say))
 
     done = interruptible(measure, curves)
     show.end()

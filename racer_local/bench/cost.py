@@ -8,9 +8,8 @@ from typing import Any
 import numpy as np
 
 from racer_local.draft_tree import DraftTree
-from racer_local.llama.decode_timing import time_decode
+from racer_local.llama.decode_timing import possible, time_decode
 from racer_local.llama.engine import Engine
-from racer_local.llama.model import Model
 from racer_local.settings import MAX_BUDGET
 
 REPEATS = 5
@@ -40,25 +39,23 @@ class CostCurve:
         return asdict(self)
 
 
-def measure(
-    engine: Engine, model: Model, context: int, sizes: Sequence[int], on_progress: Callable[[str], None]
-) -> CostCurve:
+def measure(engine: Engine, context: int, sizes: Sequence[int], on_progress: Callable[[str], None]) -> CostCurve:
     """Time decodes of each size, all sizes in turn and `REPEATS` times over, so that drift hits all alike.
 
     Args:
         engine: A context of more than `context + max(sizes)` tokens; what its cache holds is lost.
-        model: Its model.
         context: Tokens in the cache.
-        sizes: Numbers of tokens, from 1 up.
+        sizes: Numbers of tokens, from 1 up; those that the model cannot decode at once are left out.
         on_progress: Told in words what is being measured.
     """
-    rng = np.random.default_rng(0)
-    engine.prefill(rng.integers(0, model.n_vocab, context).tolist())
+    rng, n_vocab = np.random.default_rng(0), engine.model.n_vocab
+    engine.prefill(rng.integers(0, n_vocab, context).tolist())
+    shape, sizes = _comb if engine.mode.name == "tree" else _path, possible(engine, sizes)
     times: dict[int, list[float]] = {n: [] for n in sizes}
     for repeat in range(REPEATS + 1):
         on_progress(f"context {context}, flash attention {'on' if engine.flash_attn else 'off'}, {repeat}/{REPEATS}")
         for n in sizes:
-            tree = _comb(rng.integers(0, model.n_vocab, n - 1).astype(np.int32))
+            tree = shape(rng.integers(0, n_vocab, n - 1).astype(np.int32))
             seconds = time_decode(engine, tree)
             if repeat:  # the first round warms up
                 times[n].append(seconds)
@@ -78,6 +75,15 @@ def table(curves: Sequence[CostCurve]) -> str:
     for i, n in enumerate(curves[0].n):
         lines.append(f"{n:4d} " + " ".join(f"{c.ms[i]:9.1f} ms {c.ratio[i]:5.2f}×" for c in curves))
     return "\n".join(lines)
+
+
+def _path(tokens: np.ndarray) -> DraftTree:
+    """A single path, for models that can verify no other."""
+    tree = DraftTree.allocate(len(tokens))
+    tree.token[:] = tokens
+    tree.parent[:] = range(-1, len(tokens) - 1)
+    tree.depth[:] = range(1, len(tokens) + 1)
+    return tree
 
 
 def _comb(tokens: np.ndarray) -> DraftTree:

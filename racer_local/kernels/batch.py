@@ -2,6 +2,39 @@
 
 from numba import njit
 
+OUTSIDE, MALFORMED, BRANCHES = 1, 2, 3
+"""What can be wrong with a draft, see `tree_fault`."""
+
+
+@njit(cache=True, nogil=True)
+def tree_fault(root, tokens, parents, depths, n_vocab, n_seq):
+    """What of a draft would lead llama.cpp, or `fill_tree`, out of its bounds.
+
+    Args:
+        root: Token id of the root.
+        tokens: int32[n], tokens of the nodes.
+        parents: int32[n], -1 for the root.
+        depths: int32[n].
+        n_vocab: Number of tokens in the vocabulary.
+        n_seq: Sequences of the context; where there is one alone, each node must follow the one before it.
+
+    Returns:
+        0 for nothing, else the first fault: a token is outside the vocabulary, the tree is malformed, or it branches.
+    """
+    if not 0 <= root < n_vocab:
+        return OUTSIDE
+    for i in range(len(tokens)):
+        if not 0 <= tokens[i] < n_vocab:
+            return OUTSIDE
+        parent = parents[i]
+        if not -1 <= parent < i:
+            return MALFORMED
+        if depths[i] != (1 if parent < 0 else depths[parent] + 1):
+            return MALFORMED
+        if n_seq == 1 and parent != i - 1:
+            return BRANCHES
+    return 0
+
 
 @njit(cache=True, nogil=True)
 def fill_tree(root, tokens, parents, depths, n_past, b_token, b_pos, b_n_seq, b_seq, b_output, first_child):

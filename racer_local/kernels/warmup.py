@@ -50,6 +50,7 @@ def warm_up() -> None:
     )
     verify.walk_greedy(ids, token, parent, np.zeros(8, i32), np.zeros(8, i32))
     out = np.zeros(8, i32)
+    batch.tree_fault(1, token, parent, depth, 8, 8)
     batch.fill_tree(
         1, token, parent, depth, 0, out, out.copy(), out.copy(), np.zeros((8, 8), i32), np.zeros(8, np.int8), out.copy()
     )

@@ -38,7 +38,7 @@ def measure(engine: Engine) -> dict[int, float]:
     """
     _fill(engine)
     started, out = time.perf_counter(), {}
-    for n in _possible(engine, SIZES):
+    for n in possible(engine, SIZES):
         out[n] = _time(engine, n)
         spent = time.perf_counter() - started
         if n >= 2 and (spent > min(MAX_S, MAX_PLAIN_STEPS * out[1]) or _is_pointless(out)):
@@ -56,7 +56,7 @@ def still_holds(engine: Engine, times: NDArray[np.float32]) -> bool:
     """
     _fill(engine)
     plain = _time(engine, 1)
-    off = [abs(math.log(_time(engine, n) / plain / float(times[n]))) for n in _possible(engine, CHECKED)]
+    off = [abs(math.log(_time(engine, n) / plain / float(times[n]))) for n in possible(engine, CHECKED)]
     engine.clear()
     return all(distance < OFF for distance in off)
 
@@ -68,15 +68,14 @@ def _fill(engine: Engine) -> None:
     engine.prefill([(V // 3 + 5 * i) % V for i in range(min(CONTEXT, engine.n_ctx // 2))])
 
 
-def _possible(engine: Engine, sizes: Sequence[int]) -> list[int]:
+def possible(engine: Engine, sizes: Sequence[int]) -> list[int]:
     """Those sizes of a decode that context and model allow."""
-    depth = engine.mode.max_depth
-    return [n for n in sizes if n <= engine.room and (depth is None or n <= depth + 1)]
+    return [n for n in sizes if n <= min(engine.room, engine.max_nodes + 1)]
 
 
 def _time(engine: Engine, n: int) -> float:
     """Seconds of a decode of n tokens: the least of some, since other programs only ever add to it."""
-    tree = _path(n - 1, engine.model.n_vocab)
+    tree = path(n - 1, engine.model.n_vocab)
     return min(time_decode(engine, tree) for _ in range(REPEATS + (n == 1)))
 
 
@@ -111,7 +110,7 @@ def time_decode(engine: Engine, tree: DraftTree) -> float:
     return seconds
 
 
-def _path(n: int, V: int) -> DraftTree:
+def path(n: int, V: int) -> DraftTree:
     """A single path of n nodes, which every model that drafts can verify."""
     tree = DraftTree.allocate(n)
     tree.token[:] = [(V // 2 + 3 * i) % V for i in range(n)]

@@ -14,7 +14,6 @@ alike, which a tree needs. So sequence 1 holds everything as well there, from be
 """
 
 import ctypes
-import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -25,16 +24,24 @@ from numpy.typing import NDArray
 from racer_local.draft_tree import DraftMode, DraftTree
 from racer_local.errors import Cancelled, ContextFullError, DecodeError, ModelError, UsageError
 from racer_local.kernels.abort import abort_requested
+from racer_local.kernels.batch import BRANCHES, MALFORMED, OUTSIDE, tree_fault
 from racer_local.llama import library
 from racer_local.llama.batch import Batch
-from racer_local.llama.model import Model
+from racer_local.llama.handle import Handle
+from racer_local.llama.model import Model, check_tokens
+from racer_local.llama.native_call import wait_for
 from racer_local.sequences import common_prefix
 from racer_local.settings import DEFAULT_N_CTX, MAX_BUDGET, MIN_N_CTX, ModelParams, default_threads
 
 ROLLBACK_SLOTS = 8
 """State snapshots asked for on recurrent and hybrid models: the longest chain that can be taken back."""
 
-CLOSED = "this Racer is closed"
+WRONG_ORDER = "commit follows verify, and verify the commit before it"
+TREE_FAULTS = {
+    OUTSIDE: "a draft's tokens must be in the vocabulary",
+    MALFORMED: "a draft's parents must stand before their children, each one deeper than its parent",
+    BRANCHES: "this model can verify a single path only, not a tree",
+}
 DECODE_NO_ROOM = 1
 DECODE_ABORTED = 2
 
@@ -53,6 +60,7 @@ class Engine:
         n_threads: CPU threads of every decode.
         flash_attn: Whether flash attention was asked for.
         buffers: Size of the context's buffers in MiB, by kind.
+        max_nodes: Tokens that a draft may have: state snapshots of recurrent memory bound it.
         mode: What drafts the model can verify; set by `probe.find_mode`.
     """
 
@@ -84,43 +92,55 @@ class Engine:
         cparams.swa_full = True
         cparams.no_perf = True
         _check_cache_types(model, params)
-        library.clear_log()
-        handle = llama_cpp.llama_init_from_model(model.handle, cparams)
-        if not handle:
-            said = library.logged_errors()
-            raise ModelError(
-                f"cannot create a context of {wanted} tokens; try a smaller one with n_ctx / -c"
-                + (f" ({said[0]})" if said else "")
-            )
-        self._ctx: llama_cpp.llama_context_p | None = handle
-        memory = llama_cpp.llama_get_memory(handle)
-        assert memory is not None, "a text model has a memory"
-        self._memory = memory
-        self.n_ctx = min(wanted, llama_cpp.llama_n_ctx(handle))  # llama.cpp rounds up
-        self.n_rollback = llama_cpp.llama_n_rs_seq(handle)
-        self.buffers = library.logged_sizes()
-        self._n_batch = llama_cpp.llama_n_batch(handle)
-        self._batch = Batch(self._n_batch, n_seq)
-        self._synced = [0] * n_seq
-        self._n_holders = min(n_seq, 2) if model.sliding_window else 1
-        self._every_seq = 0 if model.is_recurrent else -1  # recurrent memory takes no -1 for a part of its tokens
-        self._pending = 0
-        self._n_seq_used = 0
-        self._rows: NDArray[np.float32] | None = None
-        self._rows_at = 0
-        self._stop = np.zeros(1, np.uint8)
-        address: Any = abort_requested.address
-        callback = ctypes.cast(address, llama_cpp.ggml_abort_callback)
-        llama_cpp.llama_set_abort_callback(handle, callback, ctypes.c_void_p(self._stop.ctypes.data))
-        self._callback = callback
-        self._closing = threading.Lock()
+        with model.handle:
+            pointer, said, self.buffers = _create(model, cparams)
+            if not pointer:
+                raise ModelError(
+                    f"cannot create a context of {wanted} tokens; try a smaller one with n_ctx / -c"
+                    + (f" ({said[0]})" if said else "")
+                )
+            self._context = Handle(pointer, llama_cpp.llama_free, within=model.handle)
+        try:
+            self._memory: Any = llama_cpp.llama_get_memory(pointer)
+            """Good while the context is held."""
+            self.n_ctx = min(wanted, llama_cpp.llama_n_ctx(pointer))  # llama.cpp rounds up
+            self.n_rollback = llama_cpp.llama_n_rs_seq(pointer)
+            self._n_batch = llama_cpp.llama_n_batch(pointer)
+            self._batch = Batch(self._n_batch, n_seq)
+            self._synced = [0] * n_seq
+            self._n_holders = min(n_seq, 2) if model.sliding_window else 1
+            self._is_recurrent = model.is_recurrent
+            self._every_seq = 0 if model.is_recurrent else -1  # recurrent memory takes no -1 for a part of its tokens
+            self.max_nodes = self.n_rollback if model.is_recurrent else MAX_BUDGET - 1
+            self._pending = 0
+            self._n_seq_used = 0
+            self._rows: NDArray[np.float32] | None = None
+            self._rows_at = 0
+            self._stop = np.zeros(1, np.uint8)
+            address: Any = abort_requested.address
+            self._callback = ctypes.cast(address, llama_cpp.ggml_abort_callback)
+            llama_cpp.llama_set_abort_callback(pointer, self._callback, ctypes.c_void_p(self._stop.ctypes.data))
+        except BaseException:
+            self._context.close()
+            raise
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether `close` was called."""
+        return self._context.is_closed
 
     def close(self) -> None:
-        """Free the context. Closing twice is allowed."""
-        with self._closing:
-            if self._ctx is not None:
-                llama_cpp.llama_free(self._ctx)
-                self._ctx = None
+        """Free the context; a decode in progress ends first, in its own thread. Closing twice is allowed."""
+        self.request_stop()
+        self._context.close()
+
+    def in_use(self) -> Handle:
+        """A context manager that keeps logits readable: what `close` frees is freed after it.
+
+        Raises:
+            UsageError: When entered, if the engine is closed.
+        """
+        return self._context
 
     def request_stop(self) -> None:
         """Make the decode in progress end early with `Cancelled`; may be called from any thread."""
@@ -142,6 +162,10 @@ class Engine:
 
     def clear(self) -> None:
         """Empty the cache."""
+        with self._context:
+            self._clear()
+
+    def _clear(self) -> None:
         llama_cpp.llama_memory_clear(self._memory, False)
         self.tokens.clear()
         self._pending = 0
@@ -158,6 +182,7 @@ class Engine:
             Number of tokens that were in the cache already.
 
         Raises:
+            UsageError: A token id is not in the vocabulary, or the engine is closed.
             ContextFullError: They do not fit.
             Cancelled, DecodeError: The cache holds a prefix of `tokens`.
         """
@@ -165,16 +190,19 @@ class Engine:
             raise ContextFullError(
                 f"the prompt has {len(tokens) + 1} tokens and the context {self.n_ctx}; shorten it or use a larger -c"
             )
-        reused = self._cut(common_prefix(self.tokens, tokens))
+        check_tokens(tokens, self.model.n_vocab)
+        with self._context:
+            reused = self._cut(common_prefix(self.tokens, tokens))
         todo = np.asarray(tokens[reused:], np.int32)
         for start in range(0, len(todo), self._n_batch):
             chunk = todo[start : start + self._n_batch]
-            self._batch.set_prompt(chunk, self.n_past)
-            self._bring_up(self._n_holders)
-            self._decode(len(chunk))
-            self.tokens.extend(chunk.tolist())
-            self._synced[0] = self.n_past
-            self._pending = 0
+            with self._context as context:
+                self._batch.set_prompt(chunk, self.n_past)
+                self._bring_up(self._n_holders)
+                self._decode(context, len(chunk))
+                self.tokens.extend(chunk.tolist())
+                self._synced[0] = self.n_past
+                self._pending = 0
             if on_progress is not None:
                 on_progress(start + len(chunk), len(todo))
         return reused
@@ -190,17 +218,22 @@ class Engine:
             float32[1 + n, V], logits after the root and after each node: a view that the next decode overwrites.
 
         Raises:
+            UsageError: The engine is closed, or the draft is one that this model cannot verify.
             Cancelled, DecodeError: The cache is as it was before, or empty where the model's memory cannot be cut.
         """
-        if self._ctx is None:
-            raise UsageError(CLOSED)
         n = len(tree) + 1
-        assert n <= self.room, "the loop keeps drafts within the room"
-        assert not self._pending, "commit follows verify"
-        self._n_seq_used = self._batch.set_tree(root, tree, self.n_past)
-        self._bring_up(max(self._n_seq_used, self._n_holders))
-        self._decode(n)
-        return self._logits(n)
+        with self._context as context:
+            if self._pending:
+                raise UsageError(WRONG_ORDER)
+            if n > self.room or len(tree) > self.max_nodes:
+                raise UsageError(f"a draft may have {min(self.room - 1, self.max_nodes)} tokens here, not {len(tree)}")
+            fault = tree_fault(root, tree.token, tree.parent, tree.depth, self.model.n_vocab, len(self._synced))
+            if fault:
+                raise UsageError(TREE_FAULTS[fault])
+            self._n_seq_used = self._batch.set_tree(root, tree, self.n_past)
+            self._bring_up(max(self._n_seq_used, self._n_holders))
+            self._decode(context, n)
+            return self._logits(context, n)
 
     def commit(self, root: int, tree: DraftTree, path: Sequence[int]) -> None:
         """Keep the root and the nodes of `path` of the tree just verified; drop everything else.
@@ -211,15 +244,21 @@ class Engine:
             path: Node indices from the root down.
 
         Raises:
+            UsageError: The engine is closed.
             DecodeError: The model's memory cannot be rolled back; the cache is then empty.
         """
-        assert self._pending == len(tree) + 1, "commit follows verify"
+        with self._context:
+            if self._pending != len(tree) + 1:
+                raise UsageError(WRONG_ORDER)
+            self._commit(root, tree, path)
+
+    def _commit(self, root: int, tree: DraftTree, path: Sequence[int]) -> None:
         n_past, n_keep = self.n_past, self.n_past + 1 + len(path)
         memory, used = self._memory, self._n_seq_used
         # what is deeper than the path goes from all sequences at once
         kept = len(path) == len(tree) or llama_cpp.llama_memory_seq_rm(memory, self._every_seq, n_keep, -1)
         if not kept:
-            self.clear()
+            self._clear()
             raise DecodeError("the model's memory refused to drop rejected tokens; turn drafting off for this model")
         # now the sequences of the path's last node hold exactly the path, and all hold the root
         end = path[-1] + 1 if path else 0
@@ -259,7 +298,7 @@ class Engine:
                 del self.tokens[n:]
                 self._synced = [min(s, n) for s in self._synced]
             else:
-                self.clear()
+                self._clear()
             self._pending = 0
         return self.n_past
 
@@ -269,22 +308,20 @@ class Engine:
         Snapshots of a recurrent memory are good for tokens of the last decode but its first, so `commit` alone may go
         back by them. llama.cpp would go back further, to a snapshot of some earlier decode.
         """
-        return not self.model.is_recurrent and llama_cpp.llama_memory_seq_rm(self._memory, -1, n, -1)
+        return not self._is_recurrent and llama_cpp.llama_memory_seq_rm(self._memory, -1, n, -1)
 
-    def _decode(self, n: int) -> None:
+    def _decode(self, context: Any, n: int) -> None:
         """Decode the batch of `n` tokens. They count as pending from before the call, which an exception may follow."""
-        if self._ctx is None:
-            raise UsageError(CLOSED)
         if self._stop[0]:
             raise Cancelled("stopped")
         library.clear_log()
         self._pending = n
-        result = llama_cpp.llama_decode(self._ctx, self._batch.struct)
+        result = llama_cpp.llama_decode(context, self._batch.struct)
         if result == 0:
             return
         # the library cleans up one sequence per token only, a tree needs all of them
         if not self._drop_from(self.n_past):
-            self.clear()
+            self._clear()
         self._pending = 0
         if result == DECODE_ABORTED:
             raise Cancelled("stopped")
@@ -293,9 +330,8 @@ class Engine:
             raise ContextFullError(f"no room left in the context of {self.n_ctx} tokens")
         raise DecodeError(f"llama.cpp could not decode: {said}")
 
-    def _logits(self, n: int) -> NDArray[np.float32]:
-        assert self._ctx is not None
-        pointer = llama_cpp.llama_get_logits(self._ctx)
+    def _logits(self, context: Any, n: int) -> NDArray[np.float32]:
+        pointer = llama_cpp.llama_get_logits(context)
         address = ctypes.cast(pointer, ctypes.c_void_p).value
         if not address:
             raise DecodeError("the model gives no logits; it cannot write text")
@@ -304,6 +340,22 @@ class Engine:
             self._rows = np.ctypeslib.as_array(pointer, shape=(MAX_BUDGET, self.model.n_vocab))
             self._rows_at = address
         return self._rows[:n]
+
+
+def _create(model: Model, params: Any) -> tuple[Any, list[str], dict[str, float]]:
+    """Create a context; returns its pointer, None where llama.cpp refuses, its errors, and the sizes of its buffers."""
+
+    def work() -> tuple[Any, list[str], dict[str, float]]:
+        library.clear_log()
+        with model.handle as pointer:
+            made = llama_cpp.llama_init_from_model(pointer, params)
+        return made, library.logged_errors(), library.logged_sizes()
+
+    def undo(made: tuple[Any, list[str], dict[str, float]]) -> None:
+        if made[0]:
+            llama_cpp.llama_free(made[0])
+
+    return wait_for(work, undo)
 
 
 def _wants_flash(model: Model, params: ModelParams) -> bool:

@@ -1,8 +1,12 @@
-"""The llama.cpp library: loaded once, kept silent, its log kept at hand for error messages."""
+"""The llama.cpp library: loaded once, kept silent, its log kept at hand for error messages.
+
+llama.cpp has one log for all; what it says to one thread is kept apart from what it says to others.
+"""
 
 import ctypes
 import re
 import sys
+import threading
 from collections import deque
 from functools import cache
 
@@ -17,22 +21,34 @@ LOG_CONTINUED = 5
 
 _BUFFER = re.compile(r"(?P<kind>KV|RS|compute|output) +buffer size = +(?P<mib>[\d.]+) MiB")
 
-_log: deque[tuple[int, str]] = deque(maxlen=LOG_LINES)
 _echo = False
-_in_debug = False
-"""Whether the line that may be continued is one for llama.cpp's own developers, which is not kept."""
+
+
+class _Log(threading.local):
+    """What the library has said to this thread.
+
+    Attributes:
+        lines: Level and text of the last lines.
+        in_debug: Whether the line that may be continued is one for llama.cpp's own developers, which is not kept.
+    """
+
+    def __init__(self) -> None:
+        self.lines: deque[tuple[int, str]] = deque(maxlen=LOG_LINES)
+        self.in_debug = False
+
+
+_log = _Log()
 
 
 @llama_cpp.llama_log_callback
 def _on_log(level: int, text: bytes, _user_data: ctypes.c_void_p) -> None:
-    global _in_debug
-    line = text.decode("utf-8", "replace")
-    _in_debug = level == LOG_DEBUG or (level == LOG_CONTINUED and _in_debug)
-    if not _in_debug:
-        if level == LOG_CONTINUED and _log:
-            last_level, last = _log.pop()
+    line, lines = text.decode("utf-8", "replace"), _log.lines
+    _log.in_debug = level == LOG_DEBUG or (level == LOG_CONTINUED and _log.in_debug)
+    if not _log.in_debug:
+        if level == LOG_CONTINUED and lines:
+            last_level, last = lines.pop()
             level, line = last_level, last + line
-        _log.append((level, line))
+        lines.append((level, line))
     if _echo:
         said = text.decode("utf-8", "replace")
         sys.stderr.write(neutral(said) if sys.stderr.isatty() else said)
@@ -56,19 +72,19 @@ def _start() -> None:
 
 
 def clear_log() -> None:
-    """Forget what the library has said so far."""
-    _log.clear()
+    """Forget what the library has said to this thread so far."""
+    _log.lines.clear()
 
 
 def logged_errors() -> list[str]:
-    """Error lines that the library has written since `clear_log`, stripped."""
-    return [line.strip() for level, line in _log if level == LOG_ERROR and line.strip()]
+    """Error lines that the library has written to this thread since `clear_log`, stripped."""
+    return [line.strip() for level, line in _log.lines if level == LOG_ERROR and line.strip()]
 
 
 def logged_sizes() -> dict[str, float]:
     """Buffers of the context made last, in MiB by kind, as the library has said since `clear_log`."""
     sizes: dict[str, float] = {}
-    for _, line in _log:
+    for _, line in _log.lines:
         found = _BUFFER.search(line)
         if found:
             name = f"{found['kind'].lower()} buffer"

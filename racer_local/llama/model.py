@@ -1,9 +1,7 @@
 """A loaded model file: its vocabulary, its metadata and what kind of memory it has."""
 
 import ctypes
-import os
-import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,33 +9,24 @@ import llama_cpp
 import numpy as np
 from numpy.typing import NDArray
 
-from racer_local.errors import Cancelled, ModelError, UsageError
-from racer_local.gguf_file import check_file
+from racer_local.errors import ModelError, UsageError
 from racer_local.llama import devices, library
+from racer_local.llama.handle import Handle
+from racer_local.llama.open_file import open_file
 from racer_local.settings import ModelParams
-from racer_local.terminal_text import ONE_LINE_LIMIT, one_line, path_text
+from racer_local.terminal_text import one_line
 
-DAMAGE_MARKS = ("not within the file bounds", "gguf_init", "corrupted", "failed to read", "unexpectedly reached end")
-"""Words of llama.cpp's log that mean the file itself is broken."""
-MISNAMED_MARKS = ("invalid split file name", "invalid split file:", "illegal split file idx")
-MIXED_MARKS = (
-    "invalid split file idx",
-    "in GGUF split",
-    "tensors expected but",
-    "is duplicated",
-    "invalid split count",
-)
-"""The same of a model in several parts: a part is called what it is not; parts of different models."""
 NAME_LIMIT = 80
 """Characters of a model's name."""
 MROPE_TYPES = (llama_cpp.LLAMA_ROPE_TYPE_MROPE, llama_cpp.LLAMA_ROPE_TYPE_VISION, llama_cpp.LLAMA_ROPE_TYPE_IMROPE)
 
 
 class Model:
-    """Owner of a `llama_model`. Close it after every context made from it.
+    """Owner of a `llama_model`. What was read when it was loaded stays readable when it is closed.
 
     Attributes:
         path: The file; of a split model the first part.
+        handle: The pointer for llama.cpp calls.
         n_vocab: Number of tokens.
         n_ctx_train: Context length that the model was trained for.
         gpu_layers: Layers asked to be offloaded: 0 when the build has no GPU support.
@@ -55,83 +44,66 @@ class Model:
         """Load a file.
 
         Args:
-            path: A GGUF file; of a split model any part.
+            path: A file that passes `gguf_file.check_file`; of a split model the first part.
             params: How to load it.
-            on_progress: Called with 0..1; returning False gives up.
+            on_progress: Called with 0..1 now and then; returning False gives up.
             repack: Let llama.cpp rearrange weights for faster CPU kernels.
 
         Raises:
-            ModelError: The file is missing, damaged or holds no model that can write text.
+            ModelError: The file is damaged or holds no model that can write text.
             Cancelled: `on_progress` returned False.
         """
-        self.path = path = check_file(path)
+        self.path = path
         self.repacked = repack
-        self._handle: llama_cpp.llama_model_p | None = None
         library.load()
         self.gpu_layers = params.n_gpu_layers if library.supports_gpu() else 0
-        stopped = False
-
-        @llama_cpp.llama_progress_callback
-        def report(progress: float, _user_data: ctypes.c_void_p) -> bool:
-            nonlocal stopped
-            if on_progress is not None and not on_progress(progress):
-                stopped = True
-            return not stopped
-
         mparams = llama_cpp.llama_model_default_params()
         mparams.n_gpu_layers = self.gpu_layers
         mparams.load_mode = llama_cpp.LLAMA_LOAD_MODE_MMAP if params.use_mmap else llama_cpp.LLAMA_LOAD_MODE_NONE
         mparams.use_extra_bufts = repack
-        mparams.progress_callback = report
-        library.clear_log()
-        handle = llama_cpp.llama_model_load_from_file(os.fsencode(path), mparams)
-        if stopped:
-            if handle:
-                llama_cpp.llama_model_free(handle)
-            raise Cancelled("loading was stopped")
-        if not handle:
-            raise ModelError(_explain_load_failure(path))
-        self._handle = handle
-        vocab = llama_cpp.llama_model_get_vocab(handle)
-        assert vocab is not None
-        self._vocab = vocab
-        self.n_vocab = llama_cpp.llama_vocab_n_tokens(vocab)
-        self.n_ctx_train = llama_cpp.llama_model_n_ctx_train(handle)
-        self._pieces: dict[int, bytes] = {}
-        self._shown: set[int] = set()
-        self._ends: dict[int, bool] = {}
+        pointer = open_file(path, mparams, on_progress)
+        self.handle = Handle(pointer, llama_cpp.llama_model_free)
         try:
+            self._vocab: Any = llama_cpp.llama_model_get_vocab(pointer)
+            self.n_vocab = llama_cpp.llama_vocab_n_tokens(self._vocab)
+            self.n_ctx_train = llama_cpp.llama_model_n_ctx_train(pointer)
+            self._pieces: dict[int, bytes] = {}
+            self._ends: dict[int, bool] = {}
+            self._shown: set[int] = set()
             self._check_writes_text()
-        except ModelError:
+        except BaseException:
             self.close()
             raise
 
     @property
-    def handle(self) -> llama_cpp.llama_model_p:
-        """Pointer for llama.cpp calls."""
-        if self._handle is None:
-            raise UsageError("the model is closed")
-        return self._handle
-
-    @property
-    def vocab(self) -> llama_cpp.llama_vocab_p:
-        """Vocabulary pointer for llama.cpp calls."""
-        return self._vocab
+    def vocab(self) -> Any:
+        """Vocabulary pointer for llama.cpp calls, good while `handle` is held."""
+        with self.handle:
+            return self._vocab
 
     def close(self) -> None:
-        """Free the model. Closing twice is allowed."""
-        if self._handle is not None:
-            llama_cpp.llama_model_free(self._handle)
-            self._handle = None
+        """Free the model, as soon as no context needs it. Closing twice is allowed."""
+        self.handle.close()
+        self._pieces, self._ends = {}, {}
+
+    def _ask(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        """What llama.cpp says of the model."""
+        with self.handle as model:
+            return function(model, *arguments)
+
+    def _ask_vocab(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        """What llama.cpp says of the vocabulary."""
+        with self.handle:
+            return function(self._vocab, *arguments)
 
     def _check_writes_text(self) -> None:
         arch = self.meta("general.architecture") or "?"
         name = self.path.name
-        if self.n_vocab <= 0 or llama_cpp.llama_vocab_type(self._vocab) == llama_cpp.LLAMA_VOCAB_TYPE_NONE:
+        if self.n_vocab <= 0 or self._ask_vocab(llama_cpp.llama_vocab_type) == llama_cpp.LLAMA_VOCAB_TYPE_NONE:
             raise ModelError(f"{name} has no vocabulary, so it cannot read or write text; choose another model")
-        if llama_cpp.llama_model_has_encoder(self.handle):
+        if self._ask(llama_cpp.llama_model_has_encoder):
             raise ModelError(f"{name} is an encoder-decoder model ({arch}); choose a text generation model")
-        if llama_cpp.llama_model_is_diffusion(self.handle):
+        if self._ask(llama_cpp.llama_model_is_diffusion):
             raise ModelError(f"{name} is a diffusion model ({arch}), which does not write token by token")
         causal = self.meta(f"{arch}.attention.causal")
         pooling = self.meta(f"{arch}.pooling_type")
@@ -145,7 +117,7 @@ class Model:
         size = 1024
         while True:
             buffer: Any = ctypes.create_string_buffer(size)
-            n = llama_cpp.llama_model_meta_val_str(self.handle, key.encode(), buffer, size)
+            n = self._ask(llama_cpp.llama_model_meta_val_str, key.encode(), buffer, size)
             if n < 0:
                 return None
             if n < size:
@@ -162,10 +134,10 @@ class Model:
         """Name and file type in a few words; architecture and size as llama.cpp guesses them where it has no name."""
         name = self._own_name()
         if name:
-            file_type = llama_cpp.llama_ftype_name(llama_cpp.llama_model_ftype(self.handle)) or b""
+            file_type = llama_cpp.llama_ftype_name(self._ask(llama_cpp.llama_model_ftype)) or b""
             return f"{name} {file_type.decode('utf-8', 'replace').removeprefix('(guessed) ')}".strip()
         buffer: Any = ctypes.create_string_buffer(256)
-        llama_cpp.llama_model_desc(self.handle, buffer, 256)
+        self._ask(llama_cpp.llama_model_desc, buffer, 256)
         return buffer.value.decode("utf-8", "replace")
 
     def _own_name(self) -> str:
@@ -174,41 +146,41 @@ class Model:
     @property
     def file_bytes(self) -> int:
         """Size of all tensors in bytes."""
-        return llama_cpp.llama_model_size(self.handle)
+        return self._ask(llama_cpp.llama_model_size)
 
     @property
     def n_layers(self) -> int:
         """Number of layers."""
-        return llama_cpp.llama_model_n_layer(self.handle)
+        return self._ask(llama_cpp.llama_model_n_layer)
 
     @property
     def head_size(self) -> int:
         """Numbers in a key of one attention head."""
         arch = self.meta("general.architecture")
         given = self.meta(f"{arch}.attention.key_length")
-        heads = llama_cpp.llama_model_n_head(self.handle)
-        return int(given) if given is not None else llama_cpp.llama_model_n_embd(self.handle) // max(heads, 1)
+        heads = self._ask(llama_cpp.llama_model_n_head)
+        return int(given) if given is not None else self._ask(llama_cpp.llama_model_n_embd) // max(heads, 1)
 
     @property
     def chat_template(self) -> str | None:
         """The file's own chat template."""
-        template = llama_cpp.llama_model_chat_template(self.handle, None)
+        template = self._ask(llama_cpp.llama_model_chat_template, None)
         return template.decode("utf-8", "replace") if template else None
 
     @property
     def is_recurrent(self) -> bool:
         """Whether part or all of the memory is a running state that forgets single tokens only with snapshots."""
-        return bool(llama_cpp.llama_model_is_recurrent(self.handle) or llama_cpp.llama_model_is_hybrid(self.handle))
+        return bool(self._ask(llama_cpp.llama_model_is_recurrent) or self._ask(llama_cpp.llama_model_is_hybrid))
 
     @property
     def is_mrope(self) -> bool:
         """Whether positions have several axes."""
-        return llama_cpp.llama_model_rope_type(self.handle) in MROPE_TYPES
+        return self._ask(llama_cpp.llama_model_rope_type) in MROPE_TYPES
 
     @property
     def sliding_window(self) -> int:
         """Length of the attention window in tokens, 0 for none."""
-        return llama_cpp.llama_model_n_swa(self.handle)
+        return self._ask(llama_cpp.llama_model_n_swa)
 
     @property
     def device(self) -> str:
@@ -234,7 +206,7 @@ class Model:
         while True:
             out = np.empty(room, np.int32)
             pointer: Any = out.ctypes.data_as(ctypes.POINTER(ctypes.c_int32))
-            n = llama_cpp.llama_tokenize(self._vocab, data, len(data), pointer, room, add_special, parse_special)
+            n = self._ask_vocab(llama_cpp.llama_tokenize, data, len(data), pointer, room, add_special, parse_special)
             if n >= 0:
                 return out[:n].copy()
             room = -n
@@ -261,10 +233,11 @@ class Model:
         return self._render(token, special=True).decode("utf-8", "replace") if token >= 0 else ""
 
     def _render(self, token: int, *, special: bool) -> bytes:
+        check_tokens([token], self.n_vocab)
         size = 64
         while True:
             buffer: Any = ctypes.create_string_buffer(size)
-            n = llama_cpp.llama_token_to_piece(self._vocab, token, buffer, size, 0, special)
+            n = self._ask_vocab(llama_cpp.llama_token_to_piece, token, buffer, size, 0, special)
             if n >= 0:
                 return buffer.raw[:n]
             size = -n
@@ -277,43 +250,22 @@ class Model:
         """Whether a token ends an answer; a model may have several."""
         known = self._ends.get(token)
         if known is None:
-            known = self._ends[token] = bool(llama_cpp.llama_vocab_is_eog(self._vocab, token))
+            check_tokens([token], self.n_vocab)
+            known = self._ends[token] = bool(self._ask_vocab(llama_cpp.llama_vocab_is_eog, token))
         return known
 
     @property
     def bos(self) -> int:
         """Begin-of-text token, -1 if there is none."""
-        return int(llama_cpp.llama_vocab_bos(self._vocab))  # pyright: ignore[reportArgumentType]
+        return int(self._ask_vocab(llama_cpp.llama_vocab_bos))  # pyright: ignore[reportArgumentType]
 
     @property
     def eos(self) -> int:
         """End-of-text token, -1 if there is none."""
-        return int(llama_cpp.llama_vocab_eos(self._vocab))  # pyright: ignore[reportArgumentType]
+        return int(self._ask_vocab(llama_cpp.llama_vocab_eos))  # pyright: ignore[reportArgumentType]
 
 
-def _explain_load_failure(path: Path) -> str:
-    """One line from the library's log: what is wrong with the file and what to do."""
-    said = library.logged_errors()
-    marked = [line.split("error loading model: ", 1)[1] for line in said if "error loading model: " in line]
-    detail = one_line((marked or said or ["llama.cpp gave no reason"])[0], ONE_LINE_LIMIT)
-    text = " ".join(said)
-    name = path_text(path)
-    if "not found" in detail and "tensor" in detail:
-        return f"{name} lacks weights for text generation, perhaps it is only a vocabulary ({detail})"
-    if "GGUFv1 is no longer supported" in text:
-        return f"{name} has a form of GGUF that llama.cpp no longer reads; download a newer file of the model"
-    if "unknown model architecture" in text or "only supports up to version" in text:
-        return f"{name} needs a newer llama.cpp than {library.version()}: pip install -U llama-cpp-python ({detail})"
-    part = re.search(r"failed to load GGUF split from (.+)", detail)
-    if part:
-        return f"{part[1]} is truncated or damaged; download this part of the model again"
-    if any(mark in detail for mark in MISNAMED_MARKS):
-        return f"{name} is a part of a split model under another name; give the parts their own names back ({detail})"
-    if any(mark in detail for mark in MIXED_MARKS):
-        return f"the parts of {name} do not belong together; download them again ({detail})"
-    if any(mark in text for mark in DAMAGE_MARKS):
-        detail = one_line(next((line for line in said if line.startswith("gguf_init")), detail), ONE_LINE_LIMIT)
-        return f"{name} is truncated or damaged; download it again ({detail})"
-    return (
-        f"cannot load {name}: it is damaged, or of a kind that llama.cpp {library.version()} does not know ({detail})"
-    )
+def check_tokens(tokens: Sequence[int], n_vocab: int) -> None:
+    """Raise UsageError where a token id is not in the vocabulary; llama.cpp would end the process."""
+    if len(tokens) and not (min(tokens) >= 0 and max(tokens) < n_vocab):
+        raise UsageError(f"token ids must lie between 0 and {n_vocab - 1}")

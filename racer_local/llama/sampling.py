@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from racer_local.errors import DecodeError
 from racer_local.kernels.sampling import CANDIDATE, fill_candidates
+from racer_local.llama.handle import Handle
 from racer_local.llama.model import Model
 from racer_local.settings import SamplingParams
 
@@ -28,16 +29,19 @@ class Sampler:
         """Build the chain in llama.cpp's default order.
 
         Raises:
+            UsageError: The model is closed.
             DecodeError: llama.cpp rejects a setting.
         """
         self.seed = params.seed if params.seed is not None else secrets.randbelow(2**32 - 1)
         self._history = _history_length(params)
-        self._chain: Any = llama_cpp.llama_sampler_chain_init(llama_cpp.llama_sampler_chain_default_params())
-        for sampler in _stages(model, params, self.seed):
-            if not sampler:
-                self.close()
-                raise DecodeError("llama.cpp rejected a sampling option")
-            llama_cpp.llama_sampler_chain_add(self._chain, sampler)
+        chain: Any = llama_cpp.llama_sampler_chain_init(llama_cpp.llama_sampler_chain_default_params())
+        self._chain = Handle(chain, llama_cpp.llama_sampler_free)
+        with model.handle:
+            for sampler in _stages(model, params, self.seed):
+                if not sampler:
+                    self.close()
+                    raise DecodeError("llama.cpp rejected a sampling option")
+                llama_cpp.llama_sampler_chain_add(chain, sampler)
         self._candidates = np.zeros(model.n_vocab, CANDIDATE)
         self._array: Any = llama_cpp.llama_token_data_array(
             data=self._candidates.ctypes.data_as(ctypes.POINTER(llama_cpp.llama_token_data)),
@@ -48,34 +52,41 @@ class Sampler:
 
     def close(self) -> None:
         """Free the chain. Closing twice is allowed."""
-        if self._chain is not None:
-            llama_cpp.llama_sampler_free(self._chain)
-            self._chain = None
+        self._chain.close()
 
     def start(self, prompt: NDArray[np.int32]) -> None:
-        """Show the chain the end of the prompt, as far as penalties look back."""
-        if self._history:
-            tail = prompt if self._history < 0 else prompt[-self._history :]
-            for token in tail.tolist():
-                llama_cpp.llama_sampler_accept(self._chain, token)
+        """Show the chain the end of the prompt, as far as penalties look back.
+
+        Raises:
+            UsageError: It is closed.
+        """
+        with self._chain as chain:
+            if self._history:
+                tail = prompt if self._history < 0 else prompt[-self._history :]
+                for token in tail.tolist():
+                    llama_cpp.llama_sampler_accept(chain, token)
 
     def pick(self, row: NDArray[np.float32]) -> int:
         """Pick the token after a node and let the chain take note of it.
 
         Args:
             row: float32[V], logits.
+
+        Raises:
+            UsageError: It is closed.
         """
-        fill_candidates(row, self._candidates)
         array = self._array
         pointer: Any = ctypes.byref(array)
-        array.size = len(row)
-        array.selected = -1
-        array.sorted = False
-        llama_cpp.llama_sampler_apply(self._chain, pointer)
-        if not 0 <= array.selected < array.size:
-            raise DecodeError("no token is left after sampling; loosen the sampling options")
-        token = int(array.data[array.selected].id)
-        llama_cpp.llama_sampler_accept(self._chain, token)
+        with self._chain as chain:
+            fill_candidates(row, self._candidates)
+            array.size = len(row)
+            array.selected = -1
+            array.sorted = False
+            llama_cpp.llama_sampler_apply(chain, pointer)
+            if not 0 <= array.selected < array.size:
+                raise DecodeError("no token is left after sampling; loosen the sampling options")
+            token = int(array.data[array.selected].id)
+            llama_cpp.llama_sampler_accept(chain, token)
         return token
 
 

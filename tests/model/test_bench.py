@@ -12,6 +12,7 @@ import pytest
 from racer_local.bench.cli import main
 from racer_local.bench.questions import OWN
 from racer_local.errors import ExitCode
+from tests.tiny_kinds import KINDS
 
 pytestmark = pytest.mark.model
 
@@ -115,3 +116,11 @@ def test_cost_of_a_few_sizes(demo_path: Path, tmp_path: Path, capsys: pytest.Cap
     assert [c["flash_attn"] for c in curves] == [False, True]
     assert all(c["ratio"][0] == 1.0 and c["n"] == [1, 2, 4] for c in curves)
     assert "no flash, 64" in shown
+
+
+def test_cost_of_a_model_that_verifies_one_path(tmp_path: Path) -> None:
+    """It is asked for no tree, and for no more than it can take back."""
+    (kind,) = [kind for kind in KINDS if kind.arch == "lfm2"]
+    out, file = tmp_path / "cost.json", kind.write(tmp_path / "kind.gguf")
+    assert main(["cost", str(file), "--contexts", "16", "--sizes", "1,2,9,64", "--out", str(out)]) == ExitCode.DONE
+    assert [curve["n"] for curve in json.loads(out.read_text())["curves"]] == [[1, 2, 9], [1, 2, 9]]

@@ -79,7 +79,7 @@ def test_nothing_to_say_is_said(tiny: Path, monkeypatch: pytest.MonkeyPatch) -> 
 
 def test_a_model_that_cannot_draft_has_no_costs(tiny: Path) -> None:
     with Racer(tiny, n_ctx=256, remember=False) as racer:
-        racer.mode = SimpleNamespace(name="off", reason="it forgets", max_depth=None)  # type: ignore[assignment]
+        racer.engine.mode = SimpleNamespace(name="off", reason="it forgets", max_depth=None)  # type: ignore[assignment]
         report = doctor.examine(racer)
     assert "not measured" in report.facts["cost of a decode"]
     assert any("it forgets" in line for line in report.advice)

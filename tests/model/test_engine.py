@@ -214,8 +214,8 @@ def test_threads_are_equal_for_single_tokens_and_batches(model: Model) -> None:
     import llama_cpp
 
     engine = Engine(model, ModelParams(n_ctx=128, n_threads=1))
-    assert engine._ctx is not None
-    assert llama_cpp.llama_n_threads(engine._ctx) == llama_cpp.llama_n_threads_batch(engine._ctx) == 1
+    with engine.in_use() as context:
+        assert llama_cpp.llama_n_threads(context) == llama_cpp.llama_n_threads_batch(context) == 1
     engine.close()
 
 

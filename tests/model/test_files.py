@@ -16,8 +16,6 @@ from racer_local.api import Racer
 from racer_local.errors import Cancelled, ExitCode, ModelError, UsageError
 from racer_local.llama import load_check
 from racer_local.llama.chat import NO_TEMPLATE
-from racer_local.llama.model import Model
-from racer_local.settings import ModelParams
 from tests.model import fuzz_files
 from tests.tiny import write_llama
 
@@ -154,9 +152,9 @@ def test_what_is_no_file(tiny: Path, tmp_path: Path) -> None:
 
 def test_a_name_that_cannot_be_shown_is_still_one_line(tmp_path: Path) -> None:
     path = tmp_path / "two\nlines \x1b[31m \udcff.gguf"
-    assert "two?lines" in failure(path)
+    assert "two␊lines" in failure(path)
     path.write_bytes(b"GGUF" + bytes(40))
-    assert "two?lines" in failure(path)
+    assert "two␊lines" in failure(path)
 
 
 @pytest.mark.parametrize(
@@ -268,9 +266,8 @@ def test_a_split_model_is_loaded_by_any_part(tiny: Path, tmp_path: Path, named: 
     assert gguf_file.split_parts(paths[named]) == paths
     assert gguf_file.check_file(paths[named]) == paths[0]
     assert answer(paths[named]) == answer(tiny)
-    model = Model(paths[named], ModelParams(), repack=False)
-    assert model.path == paths[0]
-    model.close()
+    with Racer(paths[named], remember=False) as racer:
+        assert racer.model.path == paths[0]
 
 
 def test_a_split_model_written_by_the_gguf_package(tmp_path: Path) -> None:
