@@ -16,7 +16,7 @@ from rich.segment import Segment
 from textual.app import App, ComposeResult
 from textual.containers import VerticalScroll
 from textual.geometry import Offset
-from textual.selection import Selection
+from textual.selection import SELECT_ALL, Selection
 from textual.strip import Strip
 
 from racer_local.terminal_text import readable
@@ -350,6 +350,17 @@ class TestProse:
             style = app.screen.get_component_rich_style("screen--selection")
             marked = "".join(s.text for s in app.prose.render_line(2) if s.style and s.style.bgcolor == style.bgcolor)
             assert marked == "three 日本"[:8]
+
+    @pytest.mark.parametrize(
+        "text", [r"D:\proj\data\_scratch", r"\(x_1\) \[", "&lt;br&gt;", "[a](http://u.v)", "<http://u.v>"]
+    )
+    async def test_what_is_copied_is_what_was_written(self, text):
+        app = Stage()
+        async with app.run_test(size=(60, 20)) as pilot:
+            app.prose.append(text)
+            app.prose.finish()
+            await pilot.pause()
+            assert app.prose.get_selection(SELECT_ALL) == (text, "\n")
 
     async def test_a_theme_changes_its_colours(self):
         app = Stage()
