@@ -39,8 +39,6 @@ FOOTNOTES = {
 }
 TAIL_TOKENS = 12
 """Tokens at a prompt's end that show whether it opens a thought."""
-SHOWN_TURNS = 40
-"""Turns of an earlier conversation that are drawn again; the model reads all that fit."""
 
 
 class Controller:
@@ -168,12 +166,9 @@ class Controller:
 
     async def show_conversation(self) -> None:
         """Draw the whole conversation anew."""
-        turns, transcript = self.chat.turns, self._views.transcript
-        await transcript.empty()
-        if len(turns) > SHOWN_TURNS:
-            await transcript.info(f"{len(turns) - SHOWN_TURNS} earlier turns are not shown; the model reads them")
-        for turn in turns[-SHOWN_TURNS:]:
-            answer = await transcript.begin(turn.user)
+        turns = self.chat.turns
+        answers = await self._views.transcript.show([turn.user for turn in turns])
+        for turn, answer in zip(turns[len(turns) - len(answers) :], answers, strict=True):
             if turn.answer is not None:
                 answer.begin(turn.splitter())
                 answer.put(turn.answer, "" if turn.reason else "cut off; /continue goes on")

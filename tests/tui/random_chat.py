@@ -20,7 +20,7 @@ import pytest
 from racer_local.tui import app as tui_app  # pyright: ignore[reportMissingImports]
 from racer_local.tui.app import ChatApp  # pyright: ignore[reportMissingImports]
 from racer_local.tui.commands.registry import COMMANDS  # pyright: ignore[reportMissingImports]
-from racer_local.tui.sessions import Turn, read  # pyright: ignore[reportMissingImports]
+from racer_local.tui.conversation import Turn, read  # pyright: ignore[reportMissingImports]
 from textual.pilot import Pilot
 
 from racer_local.answers import Step
@@ -33,8 +33,6 @@ from tests.tui.scripted import Gate, ScriptedRacer, tree_of
 PER_APP = 20
 """Sequences that one run of the application has, each in a conversation of its own."""
 MOST_ACTIONS = 14
-GATE_S = 0.2
-"""How long an answer may stand still before the driver lets it go on."""
 KEYS = (
     *("enter", "escape", "f2", "f3", "f4", "f5", "ctrl+t", "up", "down", "tab", "pageup", "pagedown"),
     *("backspace", "ctrl+j", "ctrl+r", "home", "space", "slash", "a", "left", "delete"),

@@ -6,7 +6,10 @@ import pytest
 from racer_local.tui import app as tui_app  # pyright: ignore[reportMissingImports]
 from racer_local.tui.conversation import read  # pyright: ignore[reportMissingImports]
 from racer_local.tui.phase import Phase  # pyright: ignore[reportMissingImports]
+from racer_local.tui.session import Session  # pyright: ignore[reportMissingImports]
+from racer_local.tui.widgets import transcript  # pyright: ignore[reportMissingImports]
 
+from racer_local import locations
 from racer_local.draft_tree import ROOT
 from racer_local.tokens import Source
 from tests.tui.chatting import SIZE, STARTED, ask, chat, command, is_idle, kept, prompt, ready, screen, send, wait_until
@@ -167,21 +170,41 @@ class TestAnotherModel:
             assert "Mine" in screen(pilot)
 
 
+@pytest.fixture
+def few_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(transcript, "SHOWN_TURNS", 4)
+    monkeypatch.setattr(transcript, "MOST_TURNS", 6)
+
+
+@pytest.mark.usefixtures("few_drawn")
 async def test_more_turns_are_taken_back_than_are_drawn() -> None:
-    from racer_local.tui.session import Session  # pyright: ignore[reportMissingImports]
-
-    from racer_local import locations
-
     session = Session.begin(locations.sessions_dir(), "m")
-    for i in range(43):
+    for i in range(7):
         session.say(f"question {i}")
         session.answer()
         session.part(f"reply {i}")
         session.end("stop")
     app = chat(ScriptedRacer(), session=session)
     async with app.run_test(size=SIZE) as pilot:
-        for _ in range(43):
+        await ready(pilot)
+        assert "3 earlier turns are not shown" in screen(pilot)
+        for _ in range(7):
             await ask(pilot, "/undo")
         assert app.controller.chat.turns == []
         await command(pilot, "/undo")
         assert "nothing was said yet" in screen(pilot)
+
+
+@pytest.mark.usefixtures("few_drawn")
+async def test_of_very_many_turns_the_last_are_drawn_and_all_are_kept() -> None:
+    app = chat(ScriptedRacer(*[[f"reply {i}"] for i in range(9)]))
+    async with app.run_test(size=SIZE) as pilot:
+        for i in range(9):
+            await ask(pilot, f"question {i}")
+        drawn = app.views.transcript.query_children(transcript.Question)
+        assert 4 <= len(drawn) <= 6
+        (left_out,) = app.views.transcript.query("#left_out")
+        assert str(left_out.content).startswith(f"{9 - len(drawn)} earlier turns are not shown")
+        assert app.views.transcript.children[0] is left_out
+        assert "reply 8" in screen(pilot)
+    assert len(read(kept()).turns) == 9

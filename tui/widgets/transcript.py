@@ -1,5 +1,7 @@
 """The conversation on the screen. Stays at its end unless the reader has scrolled away from it."""
 
+from collections.abc import Sequence
+
 from textual.app import ComposeResult
 from textual.containers import VerticalScroll
 from textual.content import Content
@@ -9,6 +11,11 @@ from racer_local.terminal_text import readable
 
 from .answer import Answer
 from .single_layout import SingleLayout
+
+SHOWN_TURNS = 40
+"""Turns of a long conversation that are drawn; the model reads all that fit."""
+MOST_TURNS = 60
+"""Turns that may be drawn before the oldest of them go."""
 
 
 class Question(Static):
@@ -56,6 +63,8 @@ class Transcript(VerticalScroll, SingleLayout, can_focus=False):
         super().__init__()
         self.shows_tokens = False
         self._show_thought = False
+        self._n_left_out = 0
+        """Turns that were said and are not drawn."""
 
     def compose(self) -> ComposeResult:
         """Nothing yet."""
@@ -66,10 +75,39 @@ class Transcript(VerticalScroll, SingleLayout, can_focus=False):
         self.anchor()
 
     async def begin(self, question: str) -> Answer:
-        """Add a question and the place for its answer."""
-        answer = Answer()
-        await self.mount_all([Question(Content(readable(question))), answer])
+        """Add a question and the place for its answer; of very many turns the oldest are no longer drawn."""
+        drawn = self.query_children(Question)
+        if len(drawn) >= MOST_TURNS:
+            await self._leave_out(list(drawn)[len(drawn) - SHOWN_TURNS])
+        (answer,) = await self._add([question])
         return self._shown_as_others(answer)
+
+    async def show(self, questions: Sequence[str]) -> list[Answer]:
+        """Draw a whole conversation anew; returns the places for the answers of the last turns, which are drawn."""
+        await self.remove_children()
+        self._n_left_out = max(0, len(questions) - SHOWN_TURNS)
+        if self._n_left_out:
+            await self.mount(Info(Content(self._left_out()), id="left_out"))
+        answers = await self._add(questions[self._n_left_out :])
+        for answer in answers:
+            self._shown_as_others(answer)
+        return answers
+
+    async def _add(self, questions: Sequence[str]) -> list[Answer]:
+        pairs = [(Question(Content(readable(question))), Answer()) for question in questions]
+        await self.mount_all([widget for pair in pairs for widget in pair])
+        return [answer for _, answer in pairs]
+
+    async def _leave_out(self, first: Question) -> None:
+        """Draw nothing any more that stands above a question: each widget makes every change of layout dearer."""
+        above = self.children[: self.children.index(first)]
+        self._n_left_out += sum(isinstance(widget, Question) for widget in above)
+        with self.app.batch_update():
+            await self.remove_children(above)
+            await self.mount(Info(Content(self._left_out()), id="left_out"), before=0)
+
+    def _left_out(self) -> str:
+        return f"{self._n_left_out} earlier turns are not shown; the model reads them"
 
     async def replace_last(self) -> Answer:
         """Put an empty answer in the place of the last one."""
@@ -87,10 +125,6 @@ class Transcript(VerticalScroll, SingleLayout, can_focus=False):
         """The last answer, if there is one."""
         answers = self.query_children(Answer)
         return answers.last() if answers else None
-
-    async def empty(self) -> None:
-        """Remove everything."""
-        await self.remove_children()
 
     async def take_back(self) -> bool:
         """Remove the last question and its answer; returns whether they were drawn."""
