@@ -27,6 +27,7 @@ LAYERS = (
     ("stats",),
     ("tokens", "draft_tree", "gguf_file"),
     (
+        "end_signals",
         "errors",
         "history",
         "kernels",

@@ -12,6 +12,7 @@ from textual.content import Content
 from textual.screen import Screen
 from textual.widgets import Static
 
+from racer_local.end_signals import EndSignals
 from racer_local.errors import ExitCode, RacerError, UsageError
 from racer_local.terminal import Look
 from racer_local.terminal_text import one_line
@@ -76,11 +77,17 @@ def run(
         if look.theme not in app.available_themes:
             raise UsageError(f"there is no theme {look.theme!r}; there are {', '.join(sorted(app.available_themes))}")
         app.theme = look.theme
-    try:
-        app.run()
-    finally:
-        decoder.close()
-        app.controller.chat.session.close()
+    with EndSignals() as ended_by:
+        try:
+            app.ended_by = ended_by
+            app.run()
+        finally:
+            if ended_by.number is not None:
+                app.controller.keep_unsent()
+            decoder.close()
+            app.controller.chat.session.close()
+    if ended_by.exit_code is not None:
+        return ended_by.exit_code
     if app.last_words:
         print(app.last_words, file=sys.stderr)
     return int(app.return_code or ExitCode.DONE)
@@ -92,6 +99,7 @@ class ChatApp(App[None]):
     Attributes:
         controller: The chat's course.
         last_words: To be said on stderr once the screen is restored.
+        ended_by: Signals that end the program.
     """
 
     CSS = """
@@ -137,6 +145,7 @@ class ChatApp(App[None]):
         self._hint = Static(id="hint")
         self._leaves_next = False
         self.last_words = ""
+        self.ended_by = EndSignals()
 
     def compose(self) -> ComposeResult:
         """Transcript, panels, prompt, status line, hint; the panels are hidden at first."""
@@ -165,11 +174,18 @@ class ChatApp(App[None]):
         self.run_worker(prepare, thread=True)
         self.set_interval(TICK_S, self.controller.tick)
         self.set_interval(UNSENT_EVERY_S, self.controller.keep_unsent)
+        self.set_interval(TICK_S, self._leave_if_told)
 
     @property
     def is_idle(self) -> bool:
         """Whether nothing is in progress, so that a message can be sent."""
         return self.controller.phase is Phase.IDLE
+
+    def _leave_if_told(self) -> None:
+        """Leave after a signal; a terminal that is gone is no reason to lose what stands in the input."""
+        if self.ended_by.exit_code is not None:
+            self.controller.keep_unsent()
+            self.leave(self.ended_by.exit_code)
 
     # keys
 

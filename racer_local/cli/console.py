@@ -1,4 +1,4 @@
-"""What a command does in the terminal while it waits: progress for people, and Ctrl+C."""
+"""What a command does in the terminal while it waits: progress for people, Ctrl+C and signals to end."""
 
 import os
 import signal
@@ -6,6 +6,7 @@ import sys
 import threading
 from typing import TYPE_CHECKING, Any
 
+from racer_local.end_signals import EndSignals
 from racer_local.errors import ExitCode
 
 if TYPE_CHECKING:
@@ -16,19 +17,38 @@ PROGRESS_AFTER_S = 0.7
 
 
 class Interrupt:
-    """Ctrl+C: the first one ends the answer and keeps its text, the second one leaves."""
+    """Ctrl+C: the first one ends the answer and keeps its text, the second one leaves. SIGTERM and SIGHUP end it too.
+
+    Attributes:
+        asked: Whether the answer shall end.
+        racer: Who answers, None before the model is loaded.
+    """
 
     def __init__(self) -> None:
         self.asked = False
         self.racer: Racer | None = None
         self._before: Any = None
+        self._ended_by = EndSignals(self._on_end)
 
     def __enter__(self) -> "Interrupt":
         self._before = signal.signal(signal.SIGINT, self._on_signal)
+        self._ended_by.__enter__()
         return self
 
     def __exit__(self, *_: object) -> None:
+        self._ended_by.__exit__()
         signal.signal(signal.SIGINT, self._before)
+
+    @property
+    def exit_code(self) -> int:
+        """What an answer that was ended by it ends the program with."""
+        return self._ended_by.exit_code or ExitCode.INTERRUPTED
+
+    def _on_end(self) -> None:
+        if self.racer is None:
+            os._exit(self.exit_code)  # nothing was said or learned yet
+        self.asked = True
+        self.racer.cancel()
 
     def _on_signal(self, *_: object) -> None:
         if self.asked:

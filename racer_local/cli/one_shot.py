@@ -61,7 +61,7 @@ def answer(args: argparse.Namespace, open_racer: Opener, prompt: str, options: d
             if why := _why_cut(racer, done.finish_reason):
                 say(f"racer-chat: {why}", on_stderr=True)
     _say_notes(racer, said)
-    return ExitCode.INTERRUPTED if done.finish_reason == "cancelled" else ExitCode.DONE
+    return interrupt.exit_code if done.finish_reason == "cancelled" else ExitCode.DONE
 
 
 def _say_notes(racer: "Racer", said: set[str]) -> None:
