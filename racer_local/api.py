@@ -1,7 +1,7 @@
 """The Python interface: load a model, ask it, get text and honest numbers."""
 
 import threading
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, Literal, Self, overload
@@ -18,13 +18,14 @@ from racer_local.drafting.drafter import describe, weighs_costs
 from racer_local.errors import UsageError
 from racer_local.learned import Learned
 from racer_local.llama import decode_timing
-from racer_local.llama.chat import ChatFormat
+from racer_local.llama.chat import ChatFormat, checked_args
 from racer_local.llama.engine import Engine
 from racer_local.llama.handle import CLOSED
 from racer_local.llama.model import Model, check_tokens
 from racer_local.llama.sampling import Sampler
 from racer_local.llama.versions import version_note
 from racer_local.loop import Loop, Parts
+from racer_local.messages import checked
 from racer_local.prompt import Message, Prompt
 from racer_local.settings import (
     DraftConfig,
@@ -61,6 +62,7 @@ class Racer:
         *,
         draft: DraftConfig | str | None = None,
         chat_template: str | None = None,
+        chat_template_kwargs: Mapping[str, Any] | None = None,
         on_progress: Callable[[float], bool] | None = None,
         remember: bool = True,
         **options: Any,
@@ -71,6 +73,7 @@ class Racer:
             model: Path of a GGUF file, or a name from models.toml.
             draft: How drafts are made: a configuration or the name of a policy.
             chat_template: Jinja text that replaces the file's own template.
+            chat_template_kwargs: Variables of the template, such as `enable_thinking`.
             on_progress: Called with 0..1 while the file loads; returning False gives up.
             remember: Keep costs of decodes and chances of guesses between starts, in the cache directory.
             **options: Fields of `ModelParams`.
@@ -82,6 +85,7 @@ class Racer:
         """
         params: ModelParams = from_options(ModelParams, options, "model")
         self.draft = draft_of(draft, DraftConfig())
+        self._template_args = checked_args(chat_template_kwargs)
         self.drafts_wanted = True
         self._busy = threading.Lock()
         self._begun = False
@@ -173,7 +177,7 @@ class Racer:
         prompt: str | Sequence[int] | Prompt,
         *,
         max_tokens: int | None = None,
-        stop: str | Sequence[str] = (),
+        stop: str | Sequence[str] | None = (),
         sampling: SamplingParams | None = None,
         draft: DraftConfig | str | None = None,
         on_prefill: Callable[[int, int], None] | None = None,
@@ -213,7 +217,12 @@ class Racer:
     # messages in, an answer out
 
     def prepare(
-        self, messages: Sequence[Message], so_far: Sequence[int] | str = (), *, make_room: bool = False
+        self,
+        messages: Sequence[Message],
+        so_far: Sequence[int] | str = (),
+        *,
+        make_room: bool = False,
+        chat_template_kwargs: Mapping[str, Any] | None = None,
     ) -> Prompt:
         """The prompt that asks for the next answer, or for the rest of one.
 
@@ -222,11 +231,14 @@ class Racer:
             so_far: Beginning of the answer, as text or as the tokens it came in.
             make_room: Leave out the oldest turns where the context has no room for all and an answer; see
                 `history.fit`.
+            chat_template_kwargs: Variables of the template, on top of the Racer's.
         """
+        args = {**self._template_args, **checked_args(chat_template_kwargs)}
+        messages = checked(messages)
         begun = self._answer_tokens(so_far)
 
         def tokens_of(kept: Sequence[Message]) -> list[int]:
-            return self.chat_format.prompt(kept).tolist() + begun
+            return self.chat_format.prompt(kept, args).tolist() + begun
 
         kept, tokens, n_left_out = list(messages), None, 0
         if make_room:
@@ -234,13 +246,20 @@ class Racer:
         return Prompt(tokens or tokens_of(kept), kept, n_left_out, len(begun))
 
     def stream_chat(
-        self, messages: Sequence[Message], *, so_far: Sequence[int] | str = (), **options: Any
+        self,
+        messages: Sequence[Message],
+        *,
+        so_far: Sequence[int] | str = (),
+        chat_template_kwargs: Mapping[str, Any] | None = None,
+        **options: Any,
     ) -> Generator[Step]:
-        """Answer a conversation step by step, or go on with an answer that was begun; takes the options of `stream`."""
-        return self.stream(self.prepare(messages, so_far), **options)
+        """Answer a conversation step by step, or go on with an answer that was begun; takes the options of `prepare`
+        and `stream`.
+        """
+        return self.stream(self.prepare(messages, so_far, chat_template_kwargs=chat_template_kwargs), **options)
 
     def chat(self, messages: Sequence[Message], **options: Any) -> Completion:
-        """Answer a conversation; takes the options of `stream`."""
+        """Answer a conversation; takes the options of `prepare` and `stream`."""
         return collect(self.stream_chat(messages, **options))
 
     @overload
@@ -261,9 +280,11 @@ class Racer:
         Args:
             messages: The conversation.
             stream: Give chunks instead of one object; the last chunk has usage and timings.
-            **options: Those of `stream`.
+            **options: Those of `prepare` and `stream`, or OpenAI's names; None stands for what is usual.
         """
-        prompt = self.prepare(messages, options.pop("so_far", ()))
+        options = openai.options_of(options)
+        extra = {name: options.pop(name) for name in ("so_far", "chat_template_kwargs") if name in options}
+        prompt = self.prepare(messages, **extra)
         steps, splitter = self.stream(prompt, **options), self.splitter(prompt)
         if stream:
             return openai.chunks(self.model.path.name, steps, splitter)

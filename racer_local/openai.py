@@ -2,15 +2,51 @@
 
 import time
 import uuid
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from racer_local.answers import Completion, Step
+from racer_local.errors import UsageError
 from racer_local.stats import GenerationStats
 from racer_local.thoughts import ThoughtSplitter
 
 FINISH = {"stop": "stop", "length": "length", "context": "length", "cancelled": "stop"}
 """Finish reasons in OpenAI's words, which are fewer."""
+
+IGNORED = {
+    *("model", "user", "metadata", "store", "stream_options", "service_tier", "safety_identifier", "prompt_cache_key"),
+}
+"""Options of OpenAI's that say nothing of the answer."""
+USUAL = {
+    "n": 1,
+    "logprobs": False,
+    "response_format": {"type": "text"},
+    "tools": [],
+    "tool_choice": "none",
+    "functions": [],
+}
+"""Options of OpenAI's that are taken with this value alone."""
+
+
+def options_of(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Options of a chat completion by our names.
+
+    Raises:
+        UsageError: One asks for what is not done here.
+    """
+    out: dict[str, Any] = {}
+    for name, value in options.items():
+        if value is None or name in IGNORED:
+            continue
+        if name in USUAL:
+            if value != USUAL[name]:
+                raise UsageError(f"{name}={value!r} is not done here; leave {name} out")
+            continue
+        ours = "max_tokens" if name == "max_completion_tokens" else name
+        if out.get(ours, value) != value:
+            raise UsageError("max_tokens and max_completion_tokens differ; give one of them")
+        out[ours] = value
+    return out
 
 
 def completion(model: str, done: Completion, splitter: ThoughtSplitter) -> dict[str, Any]:

@@ -242,9 +242,11 @@ def sampling_of(sampling: SamplingParams | None, options: Mapping[str, Any]) -> 
     return sampling
 
 
-def stops_of(stop: str | Sequence[str]) -> tuple[str, ...]:
-    """Stop strings that a call asks for, checked."""
-    stops = (stop,) if isinstance(stop, str) else tuple(stop)
+def stops_of(stop: str | Sequence[str] | None) -> tuple[str, ...]:
+    """Stop strings that a call asks for, checked; None asks for none."""
+    if not isinstance(stop, (str, list, tuple, set, frozenset, type(None))):
+        raise UsageError(f"stop must be a text or a list of texts, not {stop!r}")
+    stops = (stop,) if isinstance(stop, str) else tuple(stop or ())
     if any(not isinstance(s, str) or not s for s in stops):
         raise UsageError("a stop string must be text of at least one character")
     return stops

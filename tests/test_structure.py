@@ -22,7 +22,7 @@ LAYERS = (
     ("drafters", "learned", "loading"),
     ("loop", "llama", "registry"),
     ("drafting",),
-    ("openai", "detokenize"),
+    ("openai", "detokenize", "messages"),
     ("answers",),
     ("stats",),
     ("tokens", "draft_tree", "gguf_file"),

@@ -1,6 +1,6 @@
 """Messages to prompt text, by the model's own chat template in llama-cpp-python's Jinja sandbox."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import jinja2
@@ -9,13 +9,16 @@ from llama_cpp.llama_chat_format import Jinja2ChatFormatter
 from numpy.typing import NDArray
 
 from racer_local.errors import UsageError
+from racer_local.llama.control_text import ControlText, Shield
 from racer_local.llama.model import Model
+from racer_local.messages import checked
 from racer_local.prompt import Message
 from racer_local.thoughts import ThoughtFormat, choose, split_earlier
 
-ROLES = ("system", "user", "assistant", "tool")
 THOUGHT_FIELDS = ("reasoning_content", "thinking")
 """What templates call the thought of an earlier answer; most leave it out."""
+FIXED = {"messages", "eos_token", "bos_token", "raise_exception", "add_generation_prompt", "strftime_now"}
+"""Variables that are not the caller's."""
 NO_TEMPLATE = "no chat template in the file: the text is completed as it stands"
 
 
@@ -46,6 +49,7 @@ class ChatFormat:
         # llama.cpp makes text of some of gpt-oss's control tokens; its template refuses them in a message
         self._takes_thoughts_apart = self.thoughts.has_channels or any(map(model.is_control, tokens))
         model.show(tokens)
+        self._control = ControlText(model, source or "")
         if not source:
             self.note = NO_TEMPLATE
             return
@@ -57,20 +61,27 @@ class ChatFormat:
                 raise UsageError(f"the chat template is not valid Jinja: {error}") from error
             self.note = f"the file's chat template is not valid Jinja ({error}): the text is completed as it stands"
 
-    def prompt(self, messages: Sequence[Message]) -> NDArray[np.int32]:
-        """Token ids that ask the model for the next answer, int32[n].
+    def prompt(self, messages: Sequence[Message], template_args: Mapping[str, Any] | None = None) -> NDArray[np.int32]:
+        """Token ids that ask the model for the next answer, int32[n]. Control tokens are the template's alone, but for
+        marks of thoughts in the model's own answers.
+
+        Args:
+            messages: The conversation.
+            template_args: Variables of the template.
 
         Raises:
-            UsageError: A message is malformed, or there is none.
+            UsageError: A message or a variable is malformed, or there is no message.
         """
+        args = checked_args(template_args)
         if self._formatter is not None:
             self.note = ""
-        checked = [self._with_thought_apart(_checked(m)) for m in messages]
-        if not checked:
-            raise UsageError("there is no message to answer")
-        text = self._render(checked)
-        bos = self._model.written(self._model.bos)
-        return self._model.tokenize(text, add_special=not (bos and text.startswith(bos)))
+        asked = [self._with_thought_apart(m) for m in checked(messages)]
+        shield = Shield(self._control, asked)
+        text = self._render([shield.cover(m, self._own(m)) for m in asked], args)
+        tokens = shield.tokens(text)
+        if tokens is None:
+            return self._model.tokenize(shield.text(text), add_special=True)
+        return np.asarray(self._model.with_begin(tokens), np.int32)
 
     def _with_thought_apart(self, message: dict[str, Any]) -> dict[str, Any]:
         """An earlier answer with its thought in fields of its own, where its marks would mean nothing as text.
@@ -82,13 +93,17 @@ class ChatFormat:
         thought, said = split_earlier(message["content"], self.thoughts)
         return {**message, "content": said, **(dict.fromkeys(THOUGHT_FIELDS, thought) if thought else {})}
 
-    def _render(self, messages: list[dict[str, Any]]) -> str:
+    def _own(self, message: Mapping[str, Any]) -> Collection[str]:
+        """Control text that the model itself may have written."""
+        return () if message["role"] != "assistant" or self._takes_thoughts_apart else self.thoughts.marks
+
+    def _render(self, messages: list[dict[str, Any]], args: dict[str, Any]) -> str:
         if self._formatter is None:
             return _plain(messages)
         first_error: Exception | None = None
         for attempt in (messages, _merged(_without_system(messages))):
             try:
-                return self._formatter(messages=attempt).prompt  # type: ignore[arg-type]
+                return self._formatter(messages=attempt, **args).prompt  # type: ignore[arg-type]
             # a template is foreign code: besides Jinja's own errors it may fail in any Python expression it holds
             except Exception as error:
                 first_error = first_error or error
@@ -96,12 +111,19 @@ class ChatFormat:
         return _plain(messages)
 
 
-def _checked(message: Message) -> dict[str, Any]:
-    if not isinstance(message, Mapping) or not isinstance(message.get("content"), str):
-        raise UsageError("each message needs a role and a content that is text")
-    if message.get("role") not in ROLES:
-        raise UsageError(f"a message's role must be one of {', '.join(ROLES)}, not {message.get('role')!r}")
-    return dict(message)
+def checked_args(args: Any) -> dict[str, Any]:
+    """Variables of a template by name.
+
+    Raises:
+        UsageError: They are none, or one that every template is given anyway.
+    """
+    if args is None:
+        return {}
+    if not isinstance(args, Mapping) or any(not isinstance(name, str) for name in args):
+        raise UsageError("chat_template_kwargs must be a mapping from names of the template's variables to values")
+    for name in FIXED & set(args):
+        raise UsageError(f"chat_template_kwargs cannot set {name}, which every template is given")
+    return dict(args)
 
 
 def _without_system(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -198,7 +198,8 @@ class Model:
 
         Args:
             text: Any text.
-            add_special: Add begin-of-text where the model asks for it.
+            add_special: Add begin-of-text where the model asks for it and the text has none. What training alone
+                wants behind a text is never added.
             parse_special: Read control tokens written out in the text as such.
         """
         data = text.encode("utf-8", "replace")
@@ -206,10 +207,15 @@ class Model:
         while True:
             out = np.empty(room, np.int32)
             pointer: Any = out.ctypes.data_as(ctypes.POINTER(ctypes.c_int32))
-            n = self._ask_vocab(llama_cpp.llama_tokenize, data, len(data), pointer, room, add_special, parse_special)
+            n = self._ask_vocab(llama_cpp.llama_tokenize, data, len(data), pointer, room, False, parse_special)
             if n >= 0:
-                return out[:n].copy()
+                return np.asarray(self.with_begin(out[:n].tolist()), np.int32) if add_special else out[:n].copy()
             room = -n
+
+    def with_begin(self, tokens: list[int]) -> list[int]:
+        """Tokens of a text with begin-of-text in front, if the model asks for it and they do not have it."""
+        wanted = self._ask_vocab(llama_cpp.llama_vocab_get_add_bos) and self.bos >= 0 and tokens[:1] != [self.bos]
+        return [self.bos, *tokens] if wanted else tokens
 
     def piece(self, token: int) -> bytes:
         """Bytes that a token adds to the text; empty for control tokens but those shown. May be part of a character."""

@@ -10,6 +10,7 @@ from racer_local.tui.events import Ask  # pyright: ignore[reportMissingImports]
 from racer_local.tui.recording import Recording  # pyright: ignore[reportMissingImports]
 
 from racer_local.api import Racer
+from racer_local.errors import UsageError
 from racer_local.prompt import Message
 from tests.tiny import write_llama
 
@@ -62,3 +63,20 @@ def test_going_on_in_a_full_context_leaves_older_turns_out(tiny: Racer) -> None:
     assert rest.n_left_out > 0
     assert rest.tokens[-len(begun) :] == begun
     assert tiny.generate(rest, max_tokens=3).stats.predicted_n <= 3
+
+
+def test_variables_of_the_template(tmp_path: Path) -> None:
+    template = "{{ messages[-1].content }}{% if enable_thinking is not false %} the{% endif %}"
+    path = write_llama(tmp_path / "tiny.gguf", template=template)
+    off = {"enable_thinking": False}
+    with Racer(path, n_ctx=64, remember=False) as racer, Racer(path, n_ctx=64, chat_template_kwargs=off) as never:
+        plain, without = (racer.prepare(HELLO, chat_template_kwargs=args).tokens for args in (None, off))
+        assert len(plain) > len(without)
+        assert never.prepare(HELLO).tokens == without
+        assert never.prepare(HELLO, chat_template_kwargs={"enable_thinking": True}).tokens == plain
+        for ask in (racer.chat, racer.create_chat_completion):
+            ask(HELLO, max_tokens=1, stop=None, chat_template_kwargs=off)
+            for wrong in ("x", {"messages": []}, {5: 1}):
+                with pytest.raises(UsageError, match="chat_template_kwargs"):
+                    ask(HELLO, chat_template_kwargs=wrong)
+        assert racer.create_chat_completion(HELLO, max_completion_tokens=1)["usage"]["completion_tokens"] == 1
