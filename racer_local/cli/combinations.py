@@ -9,7 +9,7 @@ from racer_local.errors import UsageError
 FOR_AN_ANSWER = ("prompt", "json", "jsonl", "show_thoughts")
 """Options that tell that one answer is wanted, though its prompt may come on stdin."""
 INFORMATION = ("paths", "sessions", "list_models")
-LOADING = frozenset({"model", "n_ctx", "n_gpu_layers", "n_threads", "flash_attn", "chat_template"})
+LOADING = frozenset({"model", "n_ctx", "n_gpu_layers", "n_threads", "flash_attn", "chat_template", "template_args"})
 DRAFTING = frozenset({"draft", "draft_budget", "draft_temp", "chain"})
 EVERYWHERE = frozenset({"verbose"})
 
@@ -22,7 +22,7 @@ TAKEN = {
 NOT_TAKEN = {
     "chat": frozenset({"speed", "json", "jsonl", "raw", "no_stdin"}),
     "answer": frozenset({"speed", "resume"}),
-    "raw": frozenset({"speed", "resume", "system", "chat_template", "record", "show_thoughts"}),
+    "raw": frozenset({"speed", "resume", "system", "chat_template", "template_args", "record", "show_thoughts"}),
 }
 """What has no effect on the chat, on one answer, and on one without a template; all else has."""
 REASON = {
@@ -30,6 +30,7 @@ REASON = {
     ("raw", "record"): "a recording is of a chat",
     ("raw", "system"): "there is no chat template that it could stand in",
     ("raw", "chat_template"): "there is no chat template",
+    ("raw", "template_args"): "there is no chat template",
     ("raw", "show_thoughts"): "nothing is told apart",
     ("chat", "speed"): "it is of --replay",
     ("answer", "speed"): "it is of --replay",
@@ -82,7 +83,13 @@ def drop_unused(args: argparse.Namespace, named: Collection[str], doing: str) ->
 
 def option(name: str) -> str:
     """An option as it is typed."""
-    short = {"n_ctx": "ctx-size", "n_gpu_layers": "gpu-layers", "n_threads": "threads", "temperature": "temp"}
+    short = {
+        "template_args": "template-arg",
+        "n_ctx": "ctx-size",
+        "n_gpu_layers": "gpu-layers",
+        "n_threads": "threads",
+        "temperature": "temp",
+    }
     return "MODEL" if name == "model" else f"--{short.get(name, name.replace('_', '-'))}"
 
 

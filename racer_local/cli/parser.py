@@ -1,6 +1,7 @@
 """The options of racer-chat, and what can be checked of them before a model is loaded."""
 
 import argparse
+import json
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -65,6 +66,14 @@ def build_parser() -> Parser:
     add(group, "-fa", "--flash-attn", choices=("auto", "on", "off"), help="auto: on for GPUs, off for CPUs")
     add(group, "--raw", action="store_true", help="complete the prompt without a chat template")
     add(group, "--chat-template", metavar="FILE", help="use this Jinja template instead of the model's own")
+    add(
+        group,
+        "--template-arg",
+        dest="template_args",
+        action="append",
+        metavar="NAME=VALUE",
+        help="set a variable of the template, as in enable_thinking=false (JSON or text; repeatable)",
+    )
 
     group = parser.add_argument_group("drafting")
     add(group, "--draft", choices=POLICIES, help="where drafts come from")
@@ -94,6 +103,24 @@ def given(args: argparse.Namespace, name: str) -> Any:
     return getattr(args, name, None)
 
 
+def template_args(args: argparse.Namespace) -> dict[str, Any]:
+    """Variables of the template; a value that is no JSON is text.
+
+    Raises:
+        UsageError: One has no name, or no value.
+    """
+    out: dict[str, Any] = {}
+    for text in given(args, "template_args") or ():
+        name, equals, value = text.partition("=")
+        if not name.strip() or not equals:
+            raise UsageError(f"--template-arg needs NAME=VALUE, as in enable_thinking=false, not {text!r}")
+        try:
+            out[name.strip()] = json.loads(value)
+        except ValueError:
+            out[name.strip()] = value
+    return out
+
+
 def settings(args: argparse.Namespace) -> tuple[dict[str, Any], DraftConfig, dict[str, Any]]:
     """Check everything that can be checked before a model is loaded."""
     params = {k: getattr(args, k) for k in ("n_ctx", "n_gpu_layers", "n_threads") if hasattr(args, k)}
@@ -101,6 +128,8 @@ def settings(args: argparse.Namespace) -> tuple[dict[str, Any], DraftConfig, dic
     if flash in ("on", "off"):
         params["flash_attn"] = flash == "on"
     ModelParams(**params)
+    if variables := template_args(args):
+        params["chat_template_kwargs"] = variables
     wish = {
         "policy": given(args, "draft"),
         "budget": given(args, "draft_budget"),

@@ -31,6 +31,7 @@ GIVEN = {
     "flash_attn": ["-fa", "on"],
     "raw": ["--raw"],
     "chat_template": ["--chat-template", "t.jinja"],
+    "template_args": ["--template-arg", "enable_thinking=false"],
     "draft": ["--draft", "auto"],
     "draft_budget": ["--draft-budget", "4"],
     "draft_temp": ["--draft-temp", "1.5"],
@@ -55,7 +56,7 @@ REFUSED = {
     *(frozenset({"doctor", b}) for b in (*ANSWERING, "prompt", "no_stdin", "raw", "jsonl", "record", "resume")),
     *(frozenset({"speed", b}) for b in GIVEN if b not in ("speed", "replay")),
     *(frozenset({"resume", b}) for b in ("prompt", "json", "jsonl", "raw")),
-    *(frozenset({"raw", b}) for b in ("system", "chat_template", "record")),
+    *(frozenset({"raw", b}) for b in ("system", "chat_template", "template_args", "record")),
     *(frozenset({"show_thoughts", b}) for b in ("json", "jsonl", "raw", "resume", "doctor")),
     frozenset({"json", "jsonl"}),
 }
