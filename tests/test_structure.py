@@ -13,6 +13,14 @@ import racer_local
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = "racer_local"
 MAX_LINES = 400
+LONG = {
+    "tests/test_loop.py",
+    "tests/tui/test_chat.py",
+    "tests/tui/test_commands.py",
+    "tests/tui/test_panels.py",
+    "tests/tui/test_recording.py",
+}
+"""Files that are still to be cut by idea."""
 
 LAYERS = (
     ("cli", "bench"),
@@ -150,9 +158,12 @@ def test_every_module_says_what_it_is(module: str) -> None:
     assert ast.get_docstring(ast.parse(sources()[module].read_text("utf-8"))), f"{module} has no docstring"
 
 
-@pytest.mark.parametrize("module", sources())
-def test_files_stay_short(module: str) -> None:
-    assert len(sources()[module].read_text("utf-8").splitlines()) <= MAX_LINES
+def test_files_stay_short() -> None:
+    files = [*sources().values(), *(ROOT / "tests").rglob("*.py")]
+    long = {
+        path.relative_to(ROOT).as_posix() for path in files if len(path.read_text("utf-8").splitlines()) > MAX_LINES
+    }
+    assert long - LONG == set()
 
 
 def test_what_the_package_offers_is_no_program() -> None:

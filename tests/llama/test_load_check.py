@@ -13,7 +13,7 @@ import pytest
 
 from racer_local.errors import Cancelled, ModelError
 from racer_local.llama import amx, library, load_check
-from tests.model.fuzz_files import DEADLY, deadly_file
+from tests.model.gguf_bytes import DEADLY, deadly_file
 from tests.tiny import write_llama
 
 NEVER = "raise SystemExit('this child should not run')"
