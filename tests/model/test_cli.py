@@ -222,7 +222,8 @@ def test_information_options() -> None:
         assert option in shown
 
 
-def test_interrupt_keeps_the_text_and_returns_130(demo_path: Path) -> None:
+@pytest.mark.parametrize(("number", "code"), [("SIGINT", 130), ("SIGTERM", 143), ("SIGHUP", 129)])
+def test_a_signal_keeps_the_text_and_sets_the_exit_code(demo_path: Path, number: str, code: int) -> None:
     with subprocess.Popen(
         [sys.executable, "-m", "racer_local.cli", "-p", "Write a very long story.", "-c", "4096", "--seed", "1"],
         stdin=subprocess.DEVNULL,
@@ -232,9 +233,9 @@ def test_interrupt_keeps_the_text_and_returns_130(demo_path: Path) -> None:
     ) as process:
         assert process.stdout is not None
         first = process.stdout.read(40)
-        process.send_signal(signal.SIGINT)
+        process.send_signal(getattr(signal, number))
         rest, stderr = process.communicate(timeout=60)
-    assert process.returncode == ExitCode.INTERRUPTED
+    assert process.returncode == code
     assert len(first) == 40
     assert rest.endswith("\n")
     assert "Traceback" not in stderr

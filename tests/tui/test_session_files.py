@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 
 import pytest
-from racer_local.tui import app, session_folder  # pyright: ignore[reportMissingImports]
+from racer_local.tui import app, session_folder, start  # pyright: ignore[reportMissingImports]
 from racer_local.tui.conversation import read  # pyright: ignore[reportMissingImports]
 from racer_local.tui.session import Session, delete  # pyright: ignore[reportMissingImports]
 from racer_local.tui.session_folder import latest, list_sessions  # pyright: ignore[reportMissingImports]
@@ -22,6 +22,7 @@ from textual.widgets import Input, OptionList
 
 from racer_local import locations
 from racer_local.errors import RacerError, UsageError
+from racer_local.terminal import Look
 from tests.tui.chatting import SIZE, ask, chat, command, prompt, ready, screen, wait_until
 from tests.tui.scripted import ScriptedRacer
 
@@ -75,6 +76,15 @@ class TestOneWindow:
                 Session.resume(tmp_path, name)
             other.send_signal(signal.SIGKILL)
         assert Session.resume(tmp_path, name).conversation.turns[0].user == "mine"
+
+    @pytest.mark.parametrize("by_name", [True, False])
+    def test_resuming_from_the_command_line_is_refused(self, by_name: bool):
+        name = earlier("about fish")
+        other = Session.resume(locations.sessions_dir(), name)
+        asked = {"title": "m", "system": None, "options": {}, "loading": None, "look": Look({})}
+        with pytest.raises(UsageError, match="another window"):
+            start.start(lambda _: pytest.fail("it was loaded"), resume=name if by_name else "", **asked)
+        other.close()
 
     async def test_the_chat_says_so(self):
         name = earlier("about fish")

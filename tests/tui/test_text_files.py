@@ -45,6 +45,20 @@ class TestPaths:
             read_file(path_of(typed))
 
 
+async def test_another_model_is_named_as_a_shell_would_read_it(tmp_path: Path) -> None:
+    (tmp_path / "my model.gguf").touch()
+    racers, asked = [ScriptedRacer(), ScriptedRacer()], []
+
+    def open_model(name: str):
+        asked.append(name)
+        return lambda _progress: racers.pop(0)
+
+    async with chat(lambda _progress: racers.pop(0), open_model=open_model).run_test(size=SIZE) as pilot:
+        await send(pilot, f"/model {tmp_path}/my\\ model.gguf")
+        await ready(pilot)
+    assert asked == [f"{tmp_path}/my model.gguf"]
+
+
 class TestReading:
     def test_marks_and_line_ends_of_editors(self, tmp_path: Path):
         (tmp_path / "a").write_bytes(b"\xef\xbb\xbfone\r\ntwo\x1b[2J")

@@ -7,6 +7,7 @@ from racer_local.errors import UsageError
 from racer_local.settings import POLICIES
 
 from ..chat import SETTABLE
+from ..text_files import path_of
 from .context import Context
 from .files import file_choices
 from .registry import among, command
@@ -60,6 +61,7 @@ async def model(context: Context, argument: str) -> None:
     if argument:
         if context.open_model is None:
             raise UsageError("a recorded run is of one model")
-        controller.change_model(context.open_model(argument), argument)
+        name = argument if argument in model_names.entries() else str(path_of(argument))
+        controller.change_model(context.open_model(name), name)
     elif controller.racer is not None:
         await context.views.transcript.info(f"{controller.racer.model.description} on {controller.racer.model.device}")
