@@ -9,8 +9,9 @@ if TYPE_CHECKING:
     from racer_local.answers import Completion, Step
     from racer_local.api import Racer
     from racer_local.draft_tree import DraftTree
+    from racer_local.drafting.policies import DraftConfig
     from racer_local.errors import ContextFullError, DecodeError, ModelError, RacerError, UsageError
-    from racer_local.settings import DraftConfig, ModelParams, SamplingParams
+    from racer_local.settings import ModelParams, SamplingParams
     from racer_local.stats import GenerationStats
     from racer_local.tokens import Source, Token
 
@@ -39,7 +40,8 @@ _HOME = {
     "DraftTree": "draft_tree",
     **dict.fromkeys(("Source", "Token"), "tokens"),
     **dict.fromkeys(("Completion", "Step"), "answers"),
-    **dict.fromkeys(("DraftConfig", "ModelParams", "SamplingParams"), "settings"),
+    "DraftConfig": "drafting.policies",
+    **dict.fromkeys(("ModelParams", "SamplingParams"), "settings"),
 }
 
 

@@ -14,7 +14,7 @@ from racer_local.detokenize import TextStream
 from racer_local.draft_tree import DraftMode
 from racer_local.drafters import Drafters
 from racer_local.drafting.cost import StepCost
-from racer_local.drafting.drafter import describe, weighs_costs
+from racer_local.drafting.policies import DraftConfig, describe, draft_of, weighs_costs
 from racer_local.errors import UsageError
 from racer_local.learned import Learned
 from racer_local.llama import decode_timing
@@ -27,15 +27,7 @@ from racer_local.llama.versions import version_note
 from racer_local.loop import Loop, Parts
 from racer_local.messages import checked
 from racer_local.prompt import Message, Prompt
-from racer_local.settings import (
-    DraftConfig,
-    ModelParams,
-    SamplingParams,
-    draft_of,
-    from_options,
-    sampling_of,
-    stops_of,
-)
+from racer_local.settings import ModelParams, SamplingParams, from_options, sampling_of, stops_of
 from racer_local.thoughts import ThoughtFormat, ThoughtSplitter, cut
 
 TAIL_TOKENS = 12

@@ -3,14 +3,14 @@
 from dataclasses import replace
 
 from racer_local.drafting.cost import StepCost
-from racer_local.drafting.drafter import Drafter, make_drafter, weighs_costs
+from racer_local.drafting.drafter import Drafter
 from racer_local.drafting.memory import Memory
+from racer_local.drafting.policies import OFF_POLICY, POLICIES, DraftConfig, make_drafter, make_memory, weighs_costs
 from racer_local.drafting.successors import RowScan
 from racer_local.errors import Cancelled
 from racer_local.learned import Learned
 from racer_local.llama import decode_timing
 from racer_local.llama.engine import Engine
-from racer_local.settings import DraftConfig
 
 
 class Drafters:
@@ -21,7 +21,7 @@ class Drafters:
         self._engine = engine
         self._learned = learned
         self._cost_checked = False
-        self._memories: dict[DraftConfig, Memory] = {}
+        self._memories: dict[tuple[int, int, int | None], Memory] = {}
         self._drafters: dict[DraftConfig, Drafter] = {}
         self._scans: dict[int, RowScan] = {}
 
@@ -59,18 +59,20 @@ class Drafters:
         try:
             return self._get(config)
         except Cancelled:
-            return make_drafter(replace(config, policy="off"), self._engine.mode, None)
+            return make_drafter(replace(config, policy=OFF_POLICY), self._engine.mode, None)
 
     def _get(self, config: DraftConfig) -> Drafter:
-        engine = self._engine
+        mode = self._engine.mode
         if config not in self._drafters:
-            shape = DraftConfig(max_ngram=config.max_ngram, breadth=config.breadth, max_nodes=config.max_nodes)
-            if config.policy in ("off", "lookup"):
-                self._drafters[config] = make_drafter(config, engine.mode, None)
-            else:
-                if shape not in self._memories:
-                    self._memories[shape] = Memory(config, engine.model.n_vocab, engine.n_ctx)
-                cost = self.step_cost() if weighs_costs(config, engine.mode) else None
-                memory, beliefs = self._memories[shape], self._learned.beliefs
-                self._drafters[config] = make_drafter(config, engine.mode, memory, cost, beliefs)
+            cost = self.step_cost() if weighs_costs(config, mode) else None
+            self._drafters[config] = make_drafter(config, mode, self._memory(config), cost, self._learned.beliefs)
         return self._drafters[config]
+
+    def _memory(self, config: DraftConfig) -> Memory | None:
+        """The memory for a configuration, None where its policy draws on none."""
+        if not POLICIES[config.policy].has_memory:
+            return None
+        engine, shape = self._engine, (config.max_ngram, config.breadth, config.max_nodes)
+        if shape not in self._memories:
+            self._memories[shape] = make_memory(config, engine.model.n_vocab, engine.n_ctx)
+        return self._memories[shape]

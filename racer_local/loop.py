@@ -12,7 +12,8 @@ from racer_local.answers import Step
 from racer_local.detokenize import TextStream
 from racer_local.draft_tree import ROOT, DraftTree
 from racer_local.drafting.cost import StepCost
-from racer_local.drafting.drafter import SWITCHED_OFF, Drafter
+from racer_local.drafting.drafter import Drafter
+from racer_local.drafting.policies import SWITCHED_OFF
 from racer_local.drafting.successors import RowScan
 from racer_local.errors import Cancelled, DecodeError, RacerError
 from racer_local.kernels.verify import walk_greedy

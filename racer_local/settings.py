@@ -1,49 +1,22 @@
 """The one definition of every default, checked once when built and trusted afterwards.
 
-`ModelParams` says how a file is loaded, `SamplingParams` how a token is picked, `DraftConfig` how drafts are made.
+`ModelParams` says how a file is loaded, `SamplingParams` how a token is picked; how drafts are made is said by
+`drafting.policies.DraftConfig`.
 """
 
 import math
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields
 from typing import Any
 
+from racer_local.checks import check_choice, check_number, check_switch
 from racer_local.errors import UsageError
 
-POLICIES = ("auto", "racer", "retrieval", "logits", "lookup", "off")
 KV_TYPES = ("f32", "f16", "bf16", "q8_0", "q5_1", "q5_0", "q4_1", "q4_0")
 DEFAULT_N_CTX = 8192
 MIN_N_CTX = 32
 MAX_BUDGET = 64
-FIXED_BUDGET = 8
-"""Budget of the policies that do not choose one themselves."""
-MAX_NGRAM = 16
-AUTOMATON_NODES_PER_TOKEN = 10
-"""Every committed token adds at most one node a depth; at the default depth 10 that keeps the whole context."""
-MIN_AUTOMATON_NODES = 1024
-
-
-def _check(name: str, value: Any, kind: type, low: float, high: float, *, optional: bool = False) -> None:
-    """Raise UsageError unless `value` is a `kind` (int passes for float) within [low, high]."""
-    if value is None and optional:
-        return
-    allowed = (int,) if kind is int else (int, float)
-    if isinstance(value, bool) or not isinstance(value, allowed) or value != value:
-        what = "a whole number" if kind is int else "a number"
-        raise UsageError(f"{name} must be {what}, not {value!r}")
-    if not low <= value <= high:
-        raise UsageError(f"{name} must lie between {low} and {high}, not {value}")
-
-
-def _check_switch(name: str, value: Any, *, optional: bool = False) -> None:
-    if not (isinstance(value, bool) or (optional and value is None)):
-        raise UsageError(f"{name} must be true or false, not {value!r}")
-
-
-def _check_choice(name: str, value: Any, choices: tuple[str, ...]) -> None:
-    if value not in choices:
-        raise UsageError(f"{name} must be one of {', '.join(choices)}, not {value!r}")
 
 
 def from_options(cls: type, options: Mapping[str, Any], what: str) -> Any:
@@ -86,14 +59,14 @@ class ModelParams:
     use_mmap: bool = True
 
     def __post_init__(self) -> None:
-        _check("n_ctx", self.n_ctx, int, MIN_N_CTX, 2**24, optional=True)
-        _check("n_gpu_layers", self.n_gpu_layers, int, -1, 10_000)
-        _check("n_threads", self.n_threads, int, 1, 512, optional=True)
-        _check("n_batch", self.n_batch, int, MAX_BUDGET, 65536)
-        _check_switch("flash_attn", self.flash_attn, optional=True)
-        _check_switch("use_mmap", self.use_mmap)
-        _check_choice("type_k", self.type_k, KV_TYPES)
-        _check_choice("type_v", self.type_v, KV_TYPES)
+        check_number("n_ctx", self.n_ctx, int, MIN_N_CTX, 2**24, optional=True)
+        check_number("n_gpu_layers", self.n_gpu_layers, int, -1, 10_000)
+        check_number("n_threads", self.n_threads, int, 1, 512, optional=True)
+        check_number("n_batch", self.n_batch, int, MAX_BUDGET, 65536)
+        check_switch("flash_attn", self.flash_attn, optional=True)
+        check_switch("use_mmap", self.use_mmap)
+        check_choice("type_k", self.type_k, KV_TYPES)
+        check_choice("type_v", self.type_v, KV_TYPES)
         if self.type_v.startswith("q") and self.flash_attn is False:
             raise UsageError(f"type_v={self.type_v} needs flash attention; turn it on or use f16")
 
@@ -132,30 +105,30 @@ class SamplingParams:
     logit_bias: Mapping[int, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        _check("temperature", self.temperature, float, 0, 100)
-        _check("top_k", self.top_k, int, 0, 2**31 - 1)
-        _check("top_p", self.top_p, float, 0, 1)
-        _check("min_p", self.min_p, float, 0, 1)
-        _check("typical_p", self.typical_p, float, 0, 1)
-        _check("repeat_penalty", self.repeat_penalty, float, 0.01, 100)
-        _check("frequency_penalty", self.frequency_penalty, float, -100, 100)
-        _check("presence_penalty", self.presence_penalty, float, -100, 100)
-        _check("penalty_last_n", self.penalty_last_n, int, -1, 2**24)
-        _check("dry_multiplier", self.dry_multiplier, float, 0, 100)
-        _check("dry_base", self.dry_base, float, 1, 100)
-        _check("dry_allowed_length", self.dry_allowed_length, int, 0, 2**24)
-        _check("dry_penalty_last_n", self.dry_penalty_last_n, int, -1, 2**24)
-        _check("xtc_probability", self.xtc_probability, float, 0, 1)
-        _check("xtc_threshold", self.xtc_threshold, float, 0, 1)
-        _check("mirostat", self.mirostat, int, 0, 2)
-        _check("mirostat_tau", self.mirostat_tau, float, 0, 100)
-        _check("mirostat_eta", self.mirostat_eta, float, 0, 1)
-        _check("seed", self.seed, int, 0, 2**32 - 2, optional=True)
+        check_number("temperature", self.temperature, float, 0, 100)
+        check_number("top_k", self.top_k, int, 0, 2**31 - 1)
+        check_number("top_p", self.top_p, float, 0, 1)
+        check_number("min_p", self.min_p, float, 0, 1)
+        check_number("typical_p", self.typical_p, float, 0, 1)
+        check_number("repeat_penalty", self.repeat_penalty, float, 0.01, 100)
+        check_number("frequency_penalty", self.frequency_penalty, float, -100, 100)
+        check_number("presence_penalty", self.presence_penalty, float, -100, 100)
+        check_number("penalty_last_n", self.penalty_last_n, int, -1, 2**24)
+        check_number("dry_multiplier", self.dry_multiplier, float, 0, 100)
+        check_number("dry_base", self.dry_base, float, 1, 100)
+        check_number("dry_allowed_length", self.dry_allowed_length, int, 0, 2**24)
+        check_number("dry_penalty_last_n", self.dry_penalty_last_n, int, -1, 2**24)
+        check_number("xtc_probability", self.xtc_probability, float, 0, 1)
+        check_number("xtc_threshold", self.xtc_threshold, float, 0, 1)
+        check_number("mirostat", self.mirostat, int, 0, 2)
+        check_number("mirostat_tau", self.mirostat_tau, float, 0, 100)
+        check_number("mirostat_eta", self.mirostat_eta, float, 0, 1)
+        check_number("seed", self.seed, int, 0, 2**32 - 2, optional=True)
         if not isinstance(self.logit_bias, Mapping):
             raise UsageError(f"logit_bias must map token ids to numbers, not {self.logit_bias!r}")
         for token, bias in self.logit_bias.items():
-            _check("logit_bias token", token, int, 0, 2**31 - 1)
-            _check("logit_bias value", bias, float, -math.inf, 1e9)
+            check_number("logit_bias token", token, int, 0, 2**31 - 1)
+            check_number("logit_bias value", bias, float, -math.inf, 1e9)
 
     @property
     def has_penalties(self) -> bool:
@@ -171,66 +144,6 @@ class SamplingParams:
     def is_argmax(self) -> bool:
         """Whether the picked token is always the one with the highest raw logit."""
         return self.temperature == 0 and not self.has_penalties and not self.logit_bias
-
-
-@dataclass(frozen=True, slots=True)
-class DraftConfig:
-    """How drafts are made.
-
-    Attributes:
-        policy: One of `POLICIES`.
-        budget: Tokens in one verification decode at most, the root included; 1 drafts nothing. None is 8 for the fixed
-            policies and no bound for `auto`, which chooses each time.
-        chain: Draft a single path instead of a tree.
-        max_ngram: Longest n-gram that the automaton keeps (N).
-        min_match: Shortest match, in tokens, that retrieval trusts.
-        breadth: Guesses tried after the root by the logits tree (k of the successor table).
-        max_nodes: Bound of the automaton; None takes ten nodes for each token of the context.
-        lookup_ngram: Tokens that prompt lookup matches.
-        draft_temperature: Divides the gaps between the model's guesses before `auto` takes chances from them: above 1
-            makes wider trees, below 1 deeper ones.
-    """
-
-    policy: str = "auto"
-    budget: int | None = None
-    chain: bool = False
-    max_ngram: int = 10
-    min_match: int = 2
-    breadth: int = 8
-    max_nodes: int | None = None
-    lookup_ngram: int = 3
-    draft_temperature: float = 1.0
-
-    def __post_init__(self) -> None:
-        _check_choice("draft policy", self.policy, POLICIES)
-        _check("draft budget", self.budget, int, 1, MAX_BUDGET, optional=True)
-        _check_switch("chain", self.chain)
-        _check("max_ngram", self.max_ngram, int, 2, MAX_NGRAM)
-        _check("min_match", self.min_match, int, 1, self.max_ngram - 1)
-        _check("breadth", self.breadth, int, 1, 32)
-        _check("max_nodes", self.max_nodes, int, MIN_AUTOMATON_NODES, 2**28, optional=True)
-        _check("lookup_ngram", self.lookup_ngram, int, 1, MAX_NGRAM)
-        _check("draft_temperature", self.draft_temperature, float, 0.1, 10)
-
-    @property
-    def most_nodes(self) -> int:
-        """Nodes that a draft may have: the budget without the root."""
-        if self.budget is not None:
-            return self.budget - 1
-        return (MAX_BUDGET if self.policy == "auto" else FIXED_BUDGET) - 1
-
-    def automaton_nodes(self, n_ctx: int) -> int:
-        """Bound of the automaton in nodes for a context of `n_ctx` tokens."""
-        if self.max_nodes is not None:
-            return self.max_nodes
-        return max(MIN_AUTOMATON_NODES, AUTOMATON_NODES_PER_TOKEN * n_ctx)
-
-
-def draft_of(draft: DraftConfig | str | None, default: DraftConfig) -> DraftConfig:
-    """The configuration that a call asks for: its own, the default with another policy, or the default."""
-    if draft is None:
-        return default
-    return replace(default, policy=draft) if isinstance(draft, str) else draft
 
 
 def sampling_of(sampling: SamplingParams | None, options: Mapping[str, Any]) -> SamplingParams:

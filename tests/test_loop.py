@@ -14,12 +14,12 @@ from racer_local.answers import Step
 from racer_local.detokenize import TextStream
 from racer_local.draft_tree import DraftMode, DraftTree
 from racer_local.drafting.cost import MIN_PLAIN_STEPS, StepCost
-from racer_local.drafting.drafter import SWITCHED_OFF, Drafter, OffDrafter, make_drafter
-from racer_local.drafting.memory import Memory
+from racer_local.drafting.drafter import Drafter
+from racer_local.drafting.off import OffDrafter
+from racer_local.drafting.policies import POLICIES, SWITCHED_OFF, DraftConfig, make_drafter, make_memory
 from racer_local.drafting.successors import RowScan
 from racer_local.errors import Cancelled, ContextFullError, DecodeError, RacerError
 from racer_local.loop import Loop, Parts
-from racer_local.settings import POLICIES, DraftConfig
 from racer_local.stats import GenerationStats
 from racer_local.tokens import Source, Token
 from tests import naive
@@ -126,7 +126,7 @@ def answer(
     n_vocab = len(model.row_after(prompt))
     if isinstance(setup, DraftConfig):
         breadth = setup.breadth
-        drafter = make_drafter(setup, TREE, Memory(setup, n_vocab, 512), StepCost(CHEAP))
+        drafter = make_drafter(setup, TREE, make_memory(setup, n_vocab, 512), StepCost(CHEAP))
     else:
         breadth, drafter = 8, setup
     got = Answer()
@@ -218,7 +218,7 @@ def test_several_turns_on_one_memory() -> None:
     """Each turn adds to the context or goes back in it; cache and memory are those of the turn before."""
     model = ScriptedModel(random_rows(N_VOCAB, 5))
     config = DraftConfig(max_ngram=5)
-    drafter = make_drafter(config, TREE, Memory(config, N_VOCAB, 512), StepCost(CHEAP))
+    drafter = make_drafter(config, TREE, make_memory(config, N_VOCAB, 512), StepCost(CHEAP))
     context = list(PROMPT)
     for turn in range(6):
         got = answer(model, drafter, context, max_tokens=25)
@@ -277,7 +277,7 @@ def test_sampled_answers_have_the_models_own_chances(name: str) -> None:
 
     def drafting(**wish: Any) -> Drafter:
         config = DraftConfig(max_ngram=4, **wish)
-        return make_drafter(config, TREE, Memory(config, SMALL_VOCAB, 512), StepCost(CHEAP))
+        return make_drafter(config, TREE, make_memory(config, SMALL_VOCAB, 512), StepCost(CHEAP))
 
     drafters: dict[str, Callable[[], Drafter]] = {
         "off": OffDrafter,

@@ -7,18 +7,9 @@ from typing import Any
 
 import pytest
 
+from racer_local.drafting.policies import MAX_NGRAM, POLICIES, DraftConfig
 from racer_local.errors import ExitCode, RacerError, UsageError
-from racer_local.settings import (
-    KV_TYPES,
-    MAX_BUDGET,
-    MAX_NGRAM,
-    POLICIES,
-    DraftConfig,
-    ModelParams,
-    SamplingParams,
-    default_threads,
-    from_options,
-)
+from racer_local.settings import KV_TYPES, MAX_BUDGET, ModelParams, SamplingParams, default_threads, from_options
 
 # option, least and greatest allowed value
 MODEL_WHOLE = [("n_ctx", 32, 2**24), ("n_gpu_layers", -1, 10_000), ("n_threads", 1, 512), ("n_batch", 64, 65536)]

@@ -35,6 +35,7 @@ LAYERS = (
     ("stats",),
     ("tokens", "draft_tree", "gguf_file"),
     (
+        "checks",
         "end_signals",
         "errors",
         "history",

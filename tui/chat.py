@@ -9,8 +9,9 @@ from dataclasses import fields, replace
 from typing import Any
 
 from racer_local.answers import Step
+from racer_local.drafting.policies import DEFAULT_POLICY, FIXED_POLICY, DraftConfig
 from racer_local.errors import UsageError
-from racer_local.settings import MAX_BUDGET, DraftConfig, SamplingParams
+from racer_local.settings import MAX_BUDGET, SamplingParams
 from racer_local.stats import GenerationStats
 from racer_local.tokens import Token
 
@@ -237,9 +238,9 @@ class Chat:
         if word.isdecimal():
             if not 1 <= int(word) <= MAX_BUDGET:
                 raise UsageError(f"a draft budget must lie between 1 and {MAX_BUDGET}")
-            self.draft = replace(self.draft, policy="racer", budget=int(word))
+            self.draft = replace(self.draft, policy=FIXED_POLICY, budget=int(word))
         else:
-            self.draft = replace(self.draft, policy="auto" if word == "on" else word, budget=None)
+            self.draft = replace(self.draft, policy=DEFAULT_POLICY if word == "on" else word, budget=None)
         budget = f", {self.draft.budget} tokens in a decode" if self.draft.budget is not None else ""
         return f"drafting: {self.draft.policy}{budget}"
 

@@ -6,6 +6,7 @@ from importlib import import_module
 from queue import Empty, SimpleQueue
 
 from racer_local.answers import Step
+from racer_local.drafting.policies import OFF_POLICY
 from racer_local.errors import ExitCode, RacerError
 from racer_local.sequences import common_prefix
 
@@ -163,7 +164,7 @@ class Decoder:
     def _compare(self, racer: Answerer, job: Compare) -> None:
         ask = job.ask
         prompt = racer.prepare(ask.messages, ask.so_far, make_room=True)
-        options = {**ask.options, "draft": "off"}
+        options = {**ask.options, "draft": OFF_POLICY}
         plain: list[int] = []
         last: Step | None = None
         for step in racer.stream(prompt, on_prefill=self._on_prefill(racer), **options):

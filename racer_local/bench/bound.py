@@ -7,9 +7,10 @@ import numpy as np
 from racer_local.draft_tree import DraftTree
 from racer_local.drafting.cost import StepCost
 from racer_local.drafting.memory import Memory
+from racer_local.drafting.policies import DraftConfig
 from racer_local.drafting.successors import RowScan
 from racer_local.kernels import candidates
-from racer_local.settings import MAX_BUDGET, DraftConfig
+from racer_local.settings import MAX_BUDGET
 from racer_local.tokens import Source
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from racer_local.bench import commands, questions
 from racer_local.bench.output import check_writable
 from racer_local.cli.command import Parser, report_errors
-from racer_local.settings import FIXED_BUDGET, POLICIES
+from racer_local.drafting.policies import FIXED_BUDGET, FIXED_POLICY, POLICIES
 
 DEFAULT_METHODS = "off,auto,lookup,retrieval,logits,racer"
 
@@ -40,7 +40,7 @@ def build_parser() -> argparse.ArgumentParser:
     sub = command("trace", "answers with every row the model gave, for simulate", commands.trace)
     _model_options(sub)
     _question_options(sub)
-    sub.add_argument("--draft", choices=POLICIES, default="racer")
+    sub.add_argument("--draft", choices=POLICIES, default=FIXED_POLICY)
     sub.add_argument("--budget", type=int, metavar="N", help=f"of a fixed policy (default: {FIXED_BUDGET})")
 
     sub = command("simulate", "drafting over a trace, without a model", commands.simulate)

@@ -12,8 +12,8 @@ from racer_local.bench.output import Progress, interruptible, whole_numbers, wri
 from racer_local.bench.results import OFF, Result
 from racer_local.cli.command import say
 from racer_local.cli.door import terminal
+from racer_local.drafting.policies import OFF_POLICY, POLICIES, DraftConfig
 from racer_local.errors import ExitCode, UsageError
-from racer_local.settings import DraftConfig
 
 if TYPE_CHECKING:
     from racer_local.api import Racer
@@ -102,7 +102,8 @@ def trace(args: argparse.Namespace, command: str) -> int:
 
     if args.out is None:
         raise UsageError("say where to write the trace: --out TRACE.npz")
-    if args.budget is not None and args.draft in ("auto", "off"):
+    policy = POLICIES[args.draft]
+    if args.budget is not None and (policy.chooses_budget or not policy.drafts):
         raise UsageError(f"--budget has no effect with --draft {args.draft}")
     config = DraftConfig(policy=args.draft, budget=args.budget)
     asked = _questions(args)
@@ -114,7 +115,7 @@ def trace(args: argparse.Namespace, command: str) -> int:
             "n_ctx": racer.engine.n_ctx,
             "max_tokens": args.max_tokens,
             "draft": args.draft,
-            "budget": config.most_nodes + 1,
+            "budget": config.node_limit + 1,
         }
         done = interruptible(
             lambda: record_trace(racer, asked, config, args.max_tokens, info, trace, Progress("questions")),
@@ -250,7 +251,7 @@ def _open(args: argparse.Namespace) -> "Racer":
 
     options = {k: getattr(args, k) for k in ("n_ctx", "n_gpu_layers", "n_threads")}
     # from a cold start: what earlier starts have learned is left alone
-    return Racer(registry.find_model(args.model), draft="off", remember=False, **options)
+    return Racer(registry.find_model(args.model), draft=OFF_POLICY, remember=False, **options)
 
 
 def _facts(command: str, racer: "Racer") -> dict[str, Any]:

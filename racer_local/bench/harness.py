@@ -7,12 +7,11 @@ from racer_local.api import Racer
 from racer_local.bench.questions import Question
 from racer_local.detokenize import TextStream
 from racer_local.drafting.cost import StepCost
-from racer_local.drafting.drafter import Drafter, make_drafter, weighs_costs
-from racer_local.drafting.memory import Memory
+from racer_local.drafting.drafter import Drafter
+from racer_local.drafting.policies import DraftConfig, make_drafter, make_memory, weighs_costs
 from racer_local.drafting.successors import RowScan
 from racer_local.llama import decode_timing
 from racer_local.loop import Loop, Parts
-from racer_local.settings import DraftConfig
 
 
 def converse(racer: Racer, question: Question, answer: Callable[[list[int]], str]) -> None:
@@ -42,7 +41,7 @@ def fresh_cost(racer: Racer, config: DraftConfig) -> StepCost:
 
 def fresh_drafter(racer: Racer, config: DraftConfig, cost: StepCost) -> Drafter:
     """A drafter with a memory of its own."""
-    memory = Memory(config, racer.model.n_vocab, racer.engine.n_ctx)
+    memory = make_memory(config, racer.model.n_vocab, racer.engine.n_ctx)
     return make_drafter(config, racer.mode, memory, cost)
 
 

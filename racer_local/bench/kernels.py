@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from racer_local.draft_tree import DraftTree
 from racer_local.drafting.automaton import Automaton
 from racer_local.drafting.beliefs import Beliefs
+from racer_local.drafting.policies import DraftConfig
 from racer_local.drafting.successors import RowScan, Successors
 from racer_local.kernels import paper_rule
 from racer_local.kernels.candidates import CANDIDATE_WIDTH, DraftSources
@@ -22,7 +23,7 @@ from racer_local.kernels.draft_layout import D_SOURCE, DRAFT_HEIGHT, HEAP_SIZE, 
 from racer_local.kernels.expected_gain import DraftLimits, Workspace, propose_gain
 from racer_local.kernels.verify import walk_greedy
 from racer_local.llama.batch import Batch
-from racer_local.settings import MAX_BUDGET, DraftConfig
+from racer_local.settings import MAX_BUDGET
 
 SIZES = (8, 16, 64)
 NODES = (1_000, 10_000, 100_000, 1_000_000)

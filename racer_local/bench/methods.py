@@ -9,10 +9,10 @@ from racer_local.bench.harness import answer_greedily, fresh_cost, fresh_drafter
 from racer_local.bench.results import Answer
 from racer_local.drafting.cost import StepCost
 from racer_local.drafting.drafter import Drafter
+from racer_local.drafting.policies import DEFAULT_POLICY, POLICIES, DraftConfig
 from racer_local.drafting.successors import RowScan
 from racer_local.errors import UsageError
 from racer_local.llama.baseline import Baseline
-from racer_local.settings import POLICIES, DraftConfig
 
 BARE = "bare"
 BOUND = "bound"
@@ -85,7 +85,7 @@ def parse(names: str, default: DraftConfig) -> list[Method]:
     for name in filter(None, (part.strip() for part in names.split(","))):
         times = sum(m.label.split("#")[0] == name for m in methods)
         label = f"{name}#{times + 1}" if times else name
-        config = None if name == BARE else _config("auto" if name == BOUND else name, default)
+        config = None if name == BARE else _config(DEFAULT_POLICY if name == BOUND else name, default)
         methods.append(Method(label, config))
     if not methods:
         raise UsageError("name at least one method")
@@ -102,6 +102,6 @@ def _config(name: str, default: DraftConfig) -> DraftConfig:
     return replace(
         default,
         policy=policy,
-        budget=int(budget) if budget else None if policy == "auto" else default.budget,
+        budget=int(budget) if budget else None if POLICIES[policy].chooses_budget else default.budget,
         chain=bool(chain) or default.chain,
     )

@@ -11,9 +11,9 @@ from racer_local.bench.curves import Curve
 from racer_local.bench.simulate import simulate
 from racer_local.bench.trace import Trace
 from racer_local.drafting.beliefs import Beliefs, flat_prior, layout, prior_from
+from racer_local.drafting.policies import DEFAULT_POLICY, DraftConfig
 from racer_local.kernels.beliefs import TRIES
 from racer_local.kernels.candidates import N_CLASSES
-from racer_local.settings import DraftConfig
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ def make(traces: Sequence[Trace], curve: Curve, on_progress: Callable[[int, int]
     counts, models = np.zeros((N_CLASSES, 2)), {}
     for trace in traces:
         beliefs = Beliefs(flat_prior(), memory=float("inf"))
-        simulate(trace, "auto", DraftConfig(policy="auto"), curve, on_progress, beliefs)
+        simulate(trace, DEFAULT_POLICY, DraftConfig(), curve, on_progress, beliefs)
         counts += beliefs.counts
         name = str(trace.info.get("model", "?"))
         models[name] = models.get(name, 0) + sum(len(answer.tokens) for answer in trace.answers)

@@ -5,9 +5,10 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from racer_local.drafting.policies import OFF_POLICY
 from racer_local.errors import UsageError
 
-OFF = "off"
+OFF = OFF_POLICY
 """Label of plain decoding, which ratios refer to."""
 
 

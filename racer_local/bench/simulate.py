@@ -19,12 +19,12 @@ from racer_local.bench.trace import Trace, TracedAnswer
 from racer_local.draft_tree import DraftMode, DraftTree
 from racer_local.drafting.beliefs import Beliefs
 from racer_local.drafting.cost import StepCost
-from racer_local.drafting.drafter import Drafter, make_drafter
-from racer_local.drafting.memory import Memory
+from racer_local.drafting.drafter import Drafter
+from racer_local.drafting.policies import DraftConfig, make_drafter, make_memory
 from racer_local.drafting.successors import RowScan
 from racer_local.errors import RacerError
 from racer_local.kernels.verify import walk_greedy
-from racer_local.settings import MAX_BUDGET, DraftConfig
+from racer_local.settings import MAX_BUDGET
 
 TREE = DraftMode("tree", "simulated")
 
@@ -69,7 +69,7 @@ def simulate(
         on_progress: Called with answers done and to do.
         beliefs: What policy `auto` begins with, changed; None begins with the shipped priors.
     """
-    memory = Memory(config, trace.n_vocab, int(trace.info["n_ctx"]))
+    memory = make_memory(config, trace.n_vocab, int(trace.info["n_ctx"]))
     cost = StepCost({n: float(curve.ratio[n]) for n in range(1, MAX_BUDGET + 1)})
     bound = BoundDrafter(config, memory, cost) if label == BOUND else None
     drafter = bound or make_drafter(config, TREE, memory, cost, beliefs)

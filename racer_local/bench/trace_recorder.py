@@ -13,9 +13,9 @@ from racer_local.bench.trace import TOP, LogitRow, Trace, TracedAnswer
 from racer_local.draft_tree import DraftTree
 from racer_local.drafting.cost import StepCost
 from racer_local.drafting.drafter import Drafter
+from racer_local.drafting.policies import DraftConfig
 from racer_local.drafting.successors import RowScan
 from racer_local.sequences import common_prefix
-from racer_local.settings import DraftConfig
 
 
 class TraceRecorder:

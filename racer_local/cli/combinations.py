@@ -4,6 +4,7 @@ import argparse
 from collections.abc import Collection
 
 from racer_local.cli.parser import given
+from racer_local.drafting.policies import DEFAULT_POLICY, POLICIES
 from racer_local.errors import UsageError
 
 FOR_AN_ANSWER = ("prompt", "json", "jsonl", "show_thoughts")
@@ -68,10 +69,11 @@ def check(args: argparse.Namespace, named: Collection[str], doing: str) -> None:
     for name in named:
         if name != doing and (name not in TAKEN[doing] if doing in TAKEN else name in NOT_TAKEN[doing]):
             raise UsageError(_no_effect(doing, name))
-    policy = given(args, "draft") or "auto"
-    without = {"off": DRAFTING - {"draft"}, "auto": frozenset[str]()}.get(policy, frozenset({"draft_temp"}))
+    draft = given(args, "draft") or DEFAULT_POLICY
+    policy = POLICIES.get(draft, POLICIES[DEFAULT_POLICY])
+    without = DRAFTING - {"draft"} if not policy.drafts else set[str]() if policy.weighs_costs else {"draft_temp"}
     for name in sorted(without & set(named)):
-        raise UsageError(f"{option(name)} has no effect with --draft {policy}")
+        raise UsageError(f"{option(name)} has no effect with --draft {draft}")
 
 
 def drop_unused(args: argparse.Namespace, named: Collection[str], doing: str) -> None:

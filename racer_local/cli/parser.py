@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from racer_local.cli.command import Parser
+from racer_local.drafting.policies import POLICIES, DraftConfig
 from racer_local.errors import UsageError
-from racer_local.settings import MAX_BUDGET, POLICIES, DraftConfig, ModelParams, SamplingParams
+from racer_local.settings import MAX_BUDGET, ModelParams, SamplingParams
 
 FILLED_IN = (
     *("system", "max-tokens", "temp", "top-k", "top-p", "min-p", "repeat-penalty", "seed", "stop"),
@@ -76,7 +77,8 @@ def build_parser() -> Parser:
     )
 
     group = parser.add_argument_group("drafting")
-    add(group, "--draft", choices=POLICIES, help="where drafts come from")
+    what = "; ".join(f"{name}: {policy.what}" for name, policy in POLICIES.items())
+    add(group, "--draft", choices=POLICIES, help=f"where drafts come from. {what}")
     add(group, "--draft-budget", type=int, metavar="N", help=f"tokens in one decode, 1 to {MAX_BUDGET}")
     add(
         group, "--draft-temp", type=float, metavar="T", help="above 1 policy auto drafts wider trees, below deeper ones"

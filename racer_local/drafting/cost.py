@@ -32,7 +32,7 @@ DRAFT_EVERY = 300
 
 
 class StepCost:
-    """Time of a decode of n tokens at a context, from a calibration, kept current by real steps.
+    """Time of a decode of n tokens at a context, from a measurement, kept current by real steps.
 
     Times are kept as logarithms: a level that all share, and for each group of contexts what a plain step takes above
     it and the ratios of larger steps. A plain step corrects the level, a step with a draft the ratio at its size and,

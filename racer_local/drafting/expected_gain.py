@@ -14,30 +14,51 @@ from racer_local.drafting.throttle import Throttle
 from racer_local.kernels.candidates import CANDIDATE_WIDTH
 from racer_local.kernels.draft_layout import DRAFT_HEIGHT, HEAP_SIZE
 from racer_local.kernels.expected_gain import DraftLimits, Workspace, propose_gain
-from racer_local.settings import MAX_BUDGET, DraftConfig
+from racer_local.settings import MAX_BUDGET
 
 TRIAL_NODES = 3
 """Nodes of a draft that is made only to see what one costs by now."""
 
 
-class GainDrafter:
-    """Policy `auto`.
+class ExpectedGainDrafter:
+    """The draft that is expected to bring the most tokens per time, or none.
 
     Trees are grown best first from both sources by the believed chance of the whole path, and cut where
     (1 + sum of the chances) / time is highest. Chances are weighed by how far they could be trusted lately, costs are
     those of this machine at this context, and a throttle holds drafts back while they do not pay.
     """
 
-    def __init__(self, config: DraftConfig, memory: Memory, cost: StepCost, beliefs: Beliefs) -> None:
+    def __init__(
+        self,
+        memory: Memory,
+        cost: StepCost,
+        beliefs: Beliefs,
+        limit: int,
+        min_match: int,
+        temperature: float,
+        *,
+        chain: bool,
+    ) -> None:
+        """Prepare.
+
+        Args:
+            memory: What drafts are made from.
+            cost: What decodes cost.
+            beliefs: What has been learned of candidates, changed.
+            limit: Nodes of a draft at most.
+            min_match: Shortest n-gram that is trusted.
+            temperature: Divides the gaps between the model's guesses.
+            chain: Whether to keep to a single path.
+        """
         self._memory = memory
         self._cost = cost
         self._beliefs = beliefs
         self._calibration = Calibration()
         self._throttle = Throttle()
-        self._chain = config.chain
-        self._min_match = config.min_match
-        self._most = config.most_nodes
-        self._temperature = np.float32(config.draft_temperature)
+        self._chain = chain
+        self._min_match = min_match
+        self._limit = limit
+        self._temperature = np.float32(temperature)
         self._given = 1.0
         self._workspace = Workspace(
             np.zeros((DRAFT_HEIGHT, MAX_BUDGET + 1), np.int32),
@@ -59,7 +80,7 @@ class GainDrafter:
     def propose(self, limit: int) -> DraftTree:
         """See `Drafter`."""
         context, cost = self._memory.context, self._cost
-        n_past, limit = len(context) - 1, min(limit, self._most)
+        n_past, limit = len(context) - 1, min(limit, self._limit)
         if limit < 1 or cost.plain_is_due(n_past):
             return DraftTree.empty()
         trial = cost.draft_is_due(n_past)

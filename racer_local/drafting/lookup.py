@@ -2,6 +2,12 @@
 
 from collections.abc import Sequence
 
+import numpy as np
+
+from racer_local.draft_tree import DraftTree
+from racer_local.drafting.successors import RowScan
+from racer_local.tokens import Source
+
 
 class NgramIndex:
     """Where each n-gram of the context ended last, so that a look-up takes constant time."""
@@ -34,3 +40,34 @@ class NgramIndex:
         if self._match < 0:
             return []
         return self._context[self._match : self._match + limit]
+
+
+class LookupDrafter:
+    """Prompt lookup: a single path copied from the context."""
+
+    note = ""
+
+    def __init__(self, limit: int, n: int) -> None:
+        """Prepare drafts of at most `limit` nodes, copied from where the last `n` tokens stood before."""
+        self._n = n
+        self._limit = limit
+        self._index = NgramIndex(n)
+
+    def begin(self, prompt: Sequence[int]) -> None:
+        """See `Drafter`."""
+        self._index.reset(prompt)
+
+    def propose(self, limit: int) -> DraftTree:
+        """See `Drafter`."""
+        copied = self._index.continuation(min(self._limit, limit))
+        tree = DraftTree.allocate(len(copied))
+        tree.token[:] = copied
+        tree.parent[:] = np.arange(len(copied)) - 1
+        tree.depth[:] = np.arange(len(copied)) + 1
+        tree.source[:] = Source.RETRIEVAL
+        tree.match_len[:] = self._n
+        return tree
+
+    def learn(self, root: int, tree: DraftTree, scan: RowScan, path: Sequence[int], committed: Sequence[int]) -> None:
+        """See `Drafter`."""
+        self._index.observe(committed)

@@ -9,7 +9,7 @@ from racer_local.drafting.automaton import Automaton
 from racer_local.drafting.successors import RowScan, Successors
 from racer_local.kernels.candidates import DraftSources
 from racer_local.sequences import common_prefix
-from racer_local.settings import MAX_BUDGET, DraftConfig
+from racer_local.settings import MAX_BUDGET
 
 
 class Memory:
@@ -22,9 +22,10 @@ class Memory:
         known: The arrays of both, for kernels.
     """
 
-    def __init__(self, config: DraftConfig, n_vocab: int, n_ctx: int) -> None:
-        self.automaton = Automaton(config.automaton_nodes(n_ctx), config.max_ngram)
-        self.successors = Successors(n_vocab, config.breadth)
+    def __init__(self, max_nodes: int, max_ngram: int, n_vocab: int, breadth: int) -> None:
+        """Make an empty memory: of an `Automaton` with its two bounds, and of `Successors`."""
+        self.automaton = Automaton(max_nodes, max_ngram)
+        self.successors = Successors(n_vocab, breadth)
         self.context: list[int] = []
         a, s = self.automaton, self.successors
         self.known = DraftSources(a.nodes, a.buckets, a.active, s.ids, s.gaps)

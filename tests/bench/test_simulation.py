@@ -10,9 +10,9 @@ from racer_local.bench import curves, simulate
 from racer_local.bench.cli import main
 from racer_local.bench.trace import Trace
 from racer_local.drafting import beliefs
+from racer_local.drafting.policies import DraftConfig
 from racer_local.errors import ExitCode, RacerError
 from racer_local.kernels import candidates
-from racer_local.settings import DraftConfig
 from tests.bench.made_up import fails, made_up
 
 LABELS = ("off", "auto", "bound", "racer")

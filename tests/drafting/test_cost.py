@@ -1,4 +1,4 @@
-"""Costs of decodes: what is taken from a calibration, what from real steps, and what is kept."""
+"""Costs of decodes: what is taken from a measurement, what from real steps, and what is kept."""
 
 import json
 import math

@@ -12,19 +12,14 @@ from hypothesis import strategies as st
 
 from racer_local.draft_tree import DraftMode, DraftTree
 from racer_local.drafting.cost import StepCost
-from racer_local.drafting.drafter import (
-    Drafter,
-    LookupDrafter,
-    OffDrafter,
-    RacerDrafter,
-    ShortDrafter,
-    fit_to_mode,
-    make_drafter,
-)
-from racer_local.drafting.lookup import NgramIndex
+from racer_local.drafting.depth_limit import DepthLimitedDrafter
+from racer_local.drafting.drafter import Drafter
+from racer_local.drafting.lookup import LookupDrafter, NgramIndex
 from racer_local.drafting.memory import Memory
+from racer_local.drafting.off import OffDrafter
+from racer_local.drafting.policies import POLICIES, DraftConfig, fit_to_mode, make_drafter, make_memory
 from racer_local.drafting.successors import RowScan
-from racer_local.settings import MAX_BUDGET, POLICIES, DraftConfig
+from racer_local.settings import MAX_BUDGET
 from racer_local.tokens import Source
 from tests.fakes import is_chain, tree_from
 from tests.kernels.test_automaton import check_invariants, ngram_of
@@ -37,7 +32,7 @@ TOKENS = st.lists(st.integers(0, 4), max_size=25)
 
 def memory(n_vocab: int = 50, *, max_ngram: int = 4, max_nodes: int | None = None) -> Memory:
     """An empty memory."""
-    return Memory(DraftConfig(max_ngram=max_ngram, max_nodes=max_nodes), n_vocab, 256)
+    return make_memory(DraftConfig(max_ngram=max_ngram, max_nodes=max_nodes), n_vocab, 256)
 
 
 def window(m: Memory) -> list[tuple[int, ...]]:
@@ -94,7 +89,7 @@ def test_an_answer_that_was_thrown_away_is_still_remembered() -> None:
     m.begin([1, 2, 3])
     m.commit([4, 5, 6, 7])
     m.begin([1, 2, 3])
-    drafter = RacerDrafter(DraftConfig("racer", budget=5), m)
+    drafter = make_drafter(DraftConfig("racer", budget=5), TREE, m)
     assert drafter.propose(63).token.tolist() == [4, 5, 6, 7]
 
 
@@ -119,9 +114,9 @@ def test_new_chat_on_a_full_automaton() -> None:
 
 def test_size_of_the_automaton_follows_the_context() -> None:
     config = DraftConfig()
-    assert len(Memory(config, 10, 8192).automaton.nodes) == 81920
-    assert len(Memory(config, 10, 64).automaton.nodes) == 1024
-    assert len(Memory(DraftConfig(max_nodes=2000), 10, 8192).automaton.nodes) == 2000
+    assert len(make_memory(config, 10, 8192).automaton.nodes) == 81920
+    assert len(make_memory(config, 10, 64).automaton.nodes) == 1024
+    assert len(make_memory(DraftConfig(max_nodes=2000), 10, 8192).automaton.nodes) == 2000
 
 
 # prompt lookup
@@ -151,7 +146,7 @@ def test_lookup_finds_the_last_earlier_occurrence(context: list[int], n: int, li
 
 
 def test_lookup_drafts_a_chain() -> None:
-    drafter = LookupDrafter(DraftConfig(policy="lookup", budget=5, lookup_ngram=2))
+    drafter = LookupDrafter(limit=4, n=2)
     drafter.begin([1, 2, 3, 4, 5, 6, 7, 1])
     assert len(drafter.propose(63)) == 0
     learn_nothing(drafter, [2])
@@ -211,7 +206,7 @@ def test_budget_counts_the_root(policy: str, chain: bool, budget: int) -> None:
 @pytest.mark.parametrize("policy", [p for p in POLICIES if p not in ("off", "auto")])
 def test_a_model_that_takes_back_little_gets_short_chains(policy: str) -> None:
     drafter = trained(policy, CHAIN)
-    assert isinstance(drafter, ShortDrafter)
+    assert isinstance(drafter, DepthLimitedDrafter)
     tree = drafter.propose(63)
     assert is_chain(tree)
     assert len(tree) == 4
@@ -246,7 +241,7 @@ def test_configuration_fits_the_mode() -> None:
 
 def test_rejected_nodes_teach_and_accepted_ones_have_the_last_word() -> None:
     m = memory()
-    drafter = RacerDrafter(DraftConfig("racer", max_ngram=4), m)
+    drafter = make_drafter(DraftConfig("racer", max_ngram=4), TREE, m)
     drafter.begin([1])
     tree = tree_from([(2, -1), (3, -1), (2, 1)])
     rows = np.zeros((4, 50), np.float32)
@@ -264,8 +259,8 @@ def test_rejected_nodes_teach_and_accepted_ones_have_the_last_word() -> None:
 
 def test_shortest_and_longest_settings_of_retrieval_draft() -> None:
     for max_ngram, min_match in ((2, 1), (3, 2), (16, 15)):
-        m = Memory(DraftConfig(max_ngram=max_ngram, min_match=min_match), 50, 256)
-        drafter = RacerDrafter(DraftConfig("racer", max_ngram=max_ngram, min_match=min_match, budget=8), m)
+        m = make_memory(DraftConfig(max_ngram=max_ngram, min_match=min_match), 50, 256)
+        drafter = make_drafter(DraftConfig("racer", max_ngram=max_ngram, min_match=min_match, budget=8), TREE, m)
         passage = list(range(1, 40))
         drafter.begin(passage + passage[:20])
         assert drafter.propose(63).token.tolist() == passage[20:27]
@@ -275,8 +270,8 @@ def test_shortest_and_longest_settings_of_retrieval_draft() -> None:
 
 STEPS_AFTER_WARM_UP = """
 from racer_local.kernels import automaton, beliefs, calibration, expected_gain, paper_rule, successors, verify
+from racer_local.drafting.policies import DraftConfig
 from racer_local.kernels.warmup import warm_up
-from racer_local.settings import DraftConfig
 from tests.test_loop import answer
 from tests.fakes import ScriptedModel, random_rows
 

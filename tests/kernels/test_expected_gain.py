@@ -13,12 +13,12 @@ from racer_local.drafting.automaton import Automaton
 from racer_local.drafting.beliefs import Beliefs, flat_prior, prior_from, shipped_prior
 from racer_local.drafting.calibration import FADE, RETURN, WEIGHT, Calibration
 from racer_local.drafting.cost import DRAFT_EVERY, StepCost
-from racer_local.drafting.expected_gain import GainDrafter
-from racer_local.drafting.memory import Memory
+from racer_local.drafting.expected_gain import ExpectedGainDrafter
+from racer_local.drafting.policies import MIN_AUTOMATON_NODES, DraftConfig, make_memory
 from racer_local.drafting.successors import RowScan
 from racer_local.kernels import candidates, draft_layout, expected_gain
 from racer_local.kernels.beliefs import PRIOR_WEIGHT, TRIES
-from racer_local.settings import MAX_BUDGET, MIN_AUTOMATON_NODES, DraftConfig
+from racer_local.settings import MAX_BUDGET
 from tests import naive, naive_gain
 from tests.fakes import tree_from
 from tests.kernels.examples import quick
@@ -321,8 +321,8 @@ def test_text_without_pattern_ends_drafting_within_64_steps() -> None:
     rng = np.random.default_rng(0)
     cost = StepCost({1: 1.0, 2: 1.65, 3: 2.09, 4: 2.48, 8: 4.04, 16: 7.16, 64: 24.7})
     curve = cost.times(0).tolist()
-    memory = Memory(DraftConfig(), 50, 4096)
-    drafter = GainDrafter(DraftConfig(), memory, cost, Beliefs())
+    memory = make_memory(DraftConfig(), 50, 4096)
+    drafter = ExpectedGainDrafter(memory, cost, Beliefs(), MAX_BUDGET - 1, 2, 1.0, chain=False)
     scan = RowScan(8)
     drafter.begin(rng.integers(0, 50, 400).tolist())
     drafted, spent = [], 0.0

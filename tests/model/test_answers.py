@@ -10,8 +10,9 @@ from scipy import stats as scipy_stats
 from racer_local.api import Racer
 from racer_local.compare import first_difference
 from racer_local.draft_tree import DraftTree
+from racer_local.drafting.policies import POLICIES, DraftConfig
 from racer_local.errors import UsageError
-from racer_local.settings import POLICIES, DraftConfig, SamplingParams
+from racer_local.settings import SamplingParams
 from racer_local.tokens import Source
 from tests.fakes import RandomDrafter
 

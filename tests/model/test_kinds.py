@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 from racer_local.answers import Step
 from racer_local.api import Racer
 from racer_local.draft_tree import DraftTree
+from racer_local.drafting.policies import DraftConfig
 from racer_local.llama import library
 from racer_local.llama.engine import Engine
 from racer_local.sequences import common_prefix
-from racer_local.settings import DraftConfig
 from tests.fakes import is_chain
 from tests.tiny_kinds import KINDS, Kind
 

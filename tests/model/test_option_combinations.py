@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 from racer_local.api import Racer
+from racer_local.drafting.policies import DraftConfig
 from racer_local.errors import RacerError
-from racer_local.settings import DraftConfig
 from tests.tiny_kinds import KINDS, Kind
 
 ROOT = Path(__file__).resolve().parent.parent.parent

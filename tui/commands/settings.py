@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 
 from racer_local import registry as model_names
+from racer_local.drafting.policies import POLICIES
 from racer_local.errors import UsageError
-from racer_local.settings import POLICIES
 
 from ..chat import SETTABLE
 from ..text_files import path_of
