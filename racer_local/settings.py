@@ -5,11 +5,11 @@
 """
 
 import math
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any
 
+from racer_local import cpus
 from racer_local.checks import check_choice, check_number, check_switch
 from racer_local.errors import UsageError
 
@@ -29,9 +29,8 @@ def from_options(cls: type, options: Mapping[str, Any], what: str) -> Any:
 
 
 def default_threads() -> int:
-    """Threads for llama.cpp: the CPUs that this process may use, at most 16 (memory bandwidth is spent by then)."""
-    available = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return max(1, min(available, 16))
+    """Threads for llama.cpp; see `cpus`."""
+    return cpus.usable().n_threads
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +40,7 @@ class ModelParams:
     Attributes:
         n_ctx: Context length in tokens; None takes 8192 or the model's own, whichever is smaller.
         n_gpu_layers: Layers to put on a GPU; -1 all. Without GPU support in the build nothing is offloaded.
-        n_threads: CPU threads for every decode; None takes the CPUs of this process.
+        n_threads: CPU threads for every decode; None takes the cores that this process may use, see `cpus`.
         flash_attn: Flash attention; None chooses: off on the CPU, on where layers are offloaded.
         type_k: Number type of the K cache, one of `KV_TYPES`.
         type_v: Number type of the V cache; a quantised one needs flash attention.

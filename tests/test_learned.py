@@ -3,6 +3,7 @@
 import json
 import multiprocessing
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +12,7 @@ import pytest
 from racer_local import learned, locations
 from racer_local.drafting.cost import StepCost
 from racer_local.learned import Learned
+from racer_local.llama import amx, load_check
 from racer_local.state_file import StateFile
 
 MACHINE = {"device": "CPU", "threads": 2}
@@ -168,3 +170,77 @@ def test_files_hold_numbers_and_no_text(model: Path) -> None:
     for file in locations.learned_dir().iterdir():
         words = [w for w in json.dumps(json.loads(file.read_text())).split('"')[1::2] if not w.isidentifier()]
         assert words == []
+
+
+# any JSON at all
+
+ODD: list[object] = [
+    None,
+    True,
+    0,
+    -1,
+    1e308,
+    float("nan"),
+    float("inf"),
+    10**400,
+    "",
+    "x",
+    [],
+    {},
+    [[]],
+    [{}],
+    [None],
+    ["x"],
+    [[1], 2],
+    {"a": 1},
+    [1e400],
+    [True] * 65,
+]
+
+
+def odd_variants(data: dict[str, object]) -> Iterator[dict[str, object]]:
+    """The data with each value, and each first element, replaced by every odd one; and with each key gone."""
+    for key, value in data.items():
+        yield {k: v for k, v in data.items() if k != key}
+        for odd in ODD:
+            yield {**data, key: odd}
+            if isinstance(value, list) and value:
+                yield {**data, key: [odd, *value[1:]]}
+                yield {**data, key: [*value, odd]}
+
+
+def test_no_contents_of_a_file_end_a_start(model: Path) -> None:
+    first = Learned(model, MACHINE)
+    first.cost.set_curve({1: 1.0, 2: 1.5, 4: 2.0})
+    first.save()
+    cost, beliefs = sorted(locations.learned_dir().iterdir(), key=lambda p: "beliefs" in p.name)
+    for file in (cost, beliefs):
+        good = file.read_text()
+        for data in odd_variants(json.loads(good)):
+            file.write_text(json.dumps(data))
+            read = Learned(model, MACHINE)
+            assert len(read.notes) <= 1
+            assert not read.notes or "begins anew" in read.notes[0]
+            read.cost.times(100)
+            assert np.isfinite(read.beliefs.counts).all()
+        file.write_text(good)
+
+
+def test_counts_that_are_no_list_are_set_aside(model: Path) -> None:
+    first = Learned(model, MACHINE)
+    first.save()
+    (file,) = locations.learned_dir().iterdir()
+    file.write_text(json.dumps({**json.loads(file.read_text()), "counts": {}}))
+    assert "damaged" in Learned(model, MACHINE).notes[0]
+    assert Learned(model, MACHINE).notes == []
+    assert file.with_name(file.name + ".damaged").exists()
+
+
+@pytest.mark.parametrize("odd", ODD, ids=repr)
+def test_lists_of_checked_files_may_hold_anything(tmp_path: Path, odd: object) -> None:
+    for data in ({"version": 1, "passed": odd}, {"version": 1, "key": odd, "b": True}, {"version": odd}):
+        file = tmp_path / "state.json"
+        file.write_text(json.dumps(data))
+        assert all(isinstance(key, str) for key in load_check._read(StateFile(file, 1)))
+        file.write_text(json.dumps(data))
+        assert all(isinstance(known, bool) for known in amx._read(StateFile(file, 1)).values())

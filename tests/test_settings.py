@@ -2,11 +2,11 @@
 
 import dataclasses
 import math
-import os
 from typing import Any
 
 import pytest
 
+from racer_local import cpus
 from racer_local.drafting.policies import MAX_NGRAM, POLICIES, DraftConfig
 from racer_local.errors import ExitCode, RacerError, UsageError
 from racer_local.settings import KV_TYPES, MAX_BUDGET, ModelParams, SamplingParams, default_threads, from_options
@@ -207,15 +207,8 @@ def test_any_allowed_automaton_can_be_made() -> None:
 
 
 def test_default_threads(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {0, 1, 2}, raising=False)
+    monkeypatch.setattr(cpus, "usable", lambda: cpus.Usable(3, "said so"))
     assert default_threads() == 3
-    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: set(range(128)), raising=False)
-    assert default_threads() == 16
-    monkeypatch.delattr(os, "sched_getaffinity")
-    monkeypatch.setattr(os, "cpu_count", lambda: None)
-    assert default_threads() == 1
-    monkeypatch.setattr(os, "cpu_count", lambda: 6)
-    assert default_threads() == 6
 
 
 def test_errors_know_their_exit_codes() -> None:

@@ -37,6 +37,7 @@ LAYERS = (
     (
         "checks",
         "end_signals",
+        "cpus",
         "errors",
         "history",
         "kernels",

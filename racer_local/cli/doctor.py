@@ -7,7 +7,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from racer_local import locations
+from racer_local import cpus, locations
 from racer_local.api import Racer
 from racer_local.llama import devices, library
 from racer_local.settings import MAX_BUDGET, default_threads
@@ -83,6 +83,7 @@ def examine(racer: Racer) -> Report:
             "layers on": model.device,
             "threads": engine.n_threads,
             "cpus": default_threads(),
+            "cpus counted": cpus.usable().reason,
             "build supports a GPU": library.supports_gpu(),
             "devices": [f"{d.name}: {d.description}" for d in devices.all_devices()],
             "weights rearranged": model.repacked,

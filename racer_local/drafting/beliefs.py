@@ -63,7 +63,10 @@ class Beliefs:
         """
         if data.get("layout") != layout():
             return
-        counts = np.array(data.get("counts"), np.float32)
+        try:
+            counts = np.array(data.get("counts"), np.float32)
+        except (TypeError, OverflowError) as error:
+            raise ValueError(f"counts are no numbers: {error}") from error
         if counts.shape != self.counts.shape or not np.isfinite(counts).all():
             raise ValueError("the number of counts is wrong")
         if not ((counts >= 0).all() and (counts[:, beliefs.HITS] <= counts[:, beliefs.TRIES] + 0.1).all()):

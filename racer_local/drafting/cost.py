@@ -203,7 +203,7 @@ class StepCost:
         try:
             level, switch, groups = float(data["level"]), float(data["switch"]), [int(g) for g in data["groups"]]
             offset, ratio = np.array(data["offset"], np.float64), np.array(data["ratio"], np.float64)
-        except (KeyError, TypeError) as error:
+        except (KeyError, TypeError, OverflowError) as error:
             raise ValueError(f"costs lack {error}") from error
         if not groups or sorted(set(groups)) != groups or not 0 <= groups[0] <= groups[-1] < GROUPS:
             raise ValueError("groups of contexts are wrong")

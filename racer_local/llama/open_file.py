@@ -16,6 +16,18 @@ from racer_local.terminal_text import ONE_LINE_LIMIT, one_line, path_text
 
 DAMAGE_MARKS = ("not within the file bounds", "gguf_init", "corrupted", "failed to read", "unexpectedly reached end")
 """Words of llama.cpp's log that mean the file itself is broken."""
+NEWER_MARKS = (
+    "unknown model architecture",
+    "only supports up to version",
+    "unknown pre-tokenizer type",
+    "unknown tokenizer",
+)
+"""The same of a file that is whole, but from after this llama.cpp."""
+NEWER = "a newer llama.cpp than {}: pip install -U llama-cpp-python"
+TYPES_END = 1000
+"""A number of a tensor type beyond this one is damage."""
+IK_LLAMA_TYPES = (range(97, 100), range(133, 159), range(202, 231), range(335, 346), range(390, 400))
+"""Tensor types that only ik_llama.cpp has (its ggml.h)."""
 MISNAMED_MARKS = ("invalid split file name", "invalid split file:", "illegal split file idx")
 MIXED_MARKS = (
     "invalid split file idx",
@@ -81,8 +93,20 @@ def _explain(path: Path, said: list[str]) -> str:
         return f"{name} lacks weights for text generation, perhaps it is only a vocabulary ({detail})"
     if "GGUFv1 is no longer supported" in text:
         return f"{name} has a form of GGUF that llama.cpp no longer reads; download a newer file of the model"
-    if "unknown model architecture" in text or "only supports up to version" in text:
-        return f"{name} needs a newer llama.cpp than {library.version()}: pip install -U llama-cpp-python ({detail})"
+    if any(mark in text for mark in NEWER_MARKS):
+        return f"{name} needs {NEWER.format(library.version())} ({detail})"
+    kind = re.search(r"invalid ggml type (\d+)", text)
+    if kind and int(kind[1]) < TYPES_END:
+        kind = int(kind[1])
+        if any(kind in types for types in IK_LLAMA_TYPES):
+            return f"{name} has a quantisation (type {kind}) of ik_llama.cpp's own; choose a file made for llama.cpp"
+        return f"{name} has a quantisation (type {kind}) that needs {NEWER.format(library.version())}"
+    removed = re.search(r"tensor .* of type (\d+) .*(?:REMOVED|removed)", text)
+    if removed:
+        return (
+            f"{name} has a quantisation (type {removed[1]}) that llama.cpp reads no more, or one of bitnet.cpp's own; "
+            "choose a newer file made for llama.cpp"
+        )
     part = re.search(r"failed to load GGUF split from (.+)", detail)
     if part:
         return f"{part[1]} is truncated or damaged; download this part of the model again"
