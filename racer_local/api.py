@@ -144,7 +144,7 @@ class Racer:
         """What people should know, a line each: the file's template is not used, say. Readable when closed as well."""
         if self._engine is None:
             return []
-        own = [note for note in (version_note(), self._chat_format.note, _context_note(self._engine)) if note]
+        own = [note for note in (version_note(), self._chat_format.note, loading.context_note(self._engine)) if note]
         return own + self._learned.notes
 
     def cancel(self) -> None:
@@ -385,10 +385,3 @@ class Racer:
                 if step is None:
                     return
                 yield step
-
-
-def _context_note(engine: Engine) -> str:
-    trained = engine.model.n_ctx_train
-    if not trained or engine.n_ctx <= trained:
-        return ""
-    return f"the context of {engine.n_ctx} tokens is longer than the {trained} that the model was trained for: lower -c"

@@ -60,3 +60,11 @@ def close(engine: Engine) -> None:
     """Free a context and its model. Closing twice is allowed."""
     engine.close()
     engine.model.close()
+
+
+def context_note(engine: Engine) -> str:
+    """What people should know of the length of the context, empty for nothing."""
+    trained = engine.model.n_ctx_train
+    if not trained or engine.n_ctx <= trained:
+        return ""
+    return f"the context of {engine.n_ctx} tokens is longer than the {trained} that the model was trained for: lower -c"
