@@ -1,9 +1,6 @@
 """The one gate of the chat: what is sent while something is in progress, and an answer that is another model's."""
 
-from collections.abc import Iterator
-
 import pytest
-from racer_local.tui import app as tui_app  # pyright: ignore[reportMissingImports]
 from racer_local.tui.conversation import read  # pyright: ignore[reportMissingImports]
 from racer_local.tui.phase import Phase  # pyright: ignore[reportMissingImports]
 from racer_local.tui.session import Session  # pyright: ignore[reportMissingImports]
@@ -12,18 +9,10 @@ from racer_local.tui.widgets import transcript  # pyright: ignore[reportMissingI
 from racer_local import locations
 from racer_local.draft_tree import ROOT
 from racer_local.tokens import Source
-from tests.tui.chatting import SIZE, STARTED, ask, chat, command, is_idle, kept, prompt, ready, screen, send, wait_until
+from tests.tui.chatting import SIZE, ask, chat, command, is_idle, kept, prompt, ready, screen, send, wait_until
 from tests.tui.scripted import Gate, ScriptedRacer, tree_of
 
 NO_COMMANDS = ("/usr/bin/python fails, why?", "//help", "/1", "/", " /usr/bin", "\n//x", "hello")
-
-
-@pytest.fixture(autouse=True)
-def _quick_and_clean(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setattr(tui_app, "TICK_S", 0.02)
-    yield
-    while STARTED:
-        assert STARTED.pop().close(timeout=5)
 
 
 @pytest.mark.parametrize("text", NO_COMMANDS)

@@ -1,10 +1,9 @@
 """Thoughts in the chat: folded however they are marked, while they come, resumed, regenerated and gone on with."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from random import Random
 
 import pytest
-from racer_local.tui import app as tui_app  # pyright: ignore[reportMissingImports]
 from racer_local.tui.app import ChatApp  # pyright: ignore[reportMissingImports]
 from racer_local.tui.conversation import read  # pyright: ignore[reportMissingImports]
 from racer_local.tui.session import Session  # pyright: ignore[reportMissingImports]
@@ -23,16 +22,8 @@ from racer_local.errors import DecodeError
 from racer_local.stats import GenerationStats
 from racer_local.thoughts import FORMATS, THINK, ThoughtFormat, ThoughtSplitter
 from racer_local.tokens import Source, Token
-from tests.tui.chatting import SIZE, STARTED, ask, chat, kept, screen, wait_until
+from tests.tui.chatting import SIZE, ask, chat, kept, screen, wait_until
 from tests.tui.scripted import ScriptedRacer
-
-
-@pytest.fixture(autouse=True)
-def _quick_and_clean(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setattr(tui_app, "TICK_S", 0.02)
-    yield
-    while STARTED:
-        assert STARTED.pop().close(timeout=5)
 
 
 def racer_of(known: ThoughtFormat, *answers: Sequence[str | Exception], opens: bool = False) -> ScriptedRacer:
