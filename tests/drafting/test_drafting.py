@@ -272,7 +272,7 @@ STEPS_AFTER_WARM_UP = """
 from racer_local.kernels import automaton, beliefs, calibration, expected_gain, paper_rule, successors, verify
 from racer_local.drafting.policies import DraftConfig
 from racer_local.kernels.warmup import warm_up
-from tests.test_loop import answer
+from tests.loop_answers import answer
 from tests.fakes import ScriptedModel, random_rows
 
 kernels = (automaton.observe, automaton.seek, paper_rule.propose_tree, paper_rule.propose_chain, successors.scan_rows,

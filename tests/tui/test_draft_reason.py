@@ -26,9 +26,8 @@ from textual.widgets import Static
 from racer_local.answers import Step
 from racer_local.draft_tree import ROOT, DraftMode, DraftTree
 from racer_local.drafting.cost import StepCost
-from racer_local.drafting.drafter import make_drafter
-from racer_local.drafting.memory import Memory
-from racer_local.settings import MAX_BUDGET, DraftConfig
+from racer_local.drafting.policies import DraftConfig, make_drafter, make_memory
+from racer_local.settings import MAX_BUDGET
 from racer_local.stats import GenerationStats
 from racer_local.terminal_text import token_text
 from racer_local.tokens import Source, Token
@@ -205,7 +204,7 @@ class TestWhy:
         config = DraftConfig(policy, budget=16)
         n_retrieved = n_deeper = 0
         for _ in range(20):
-            memory = Memory(config, 30, 256)
+            memory = make_memory(config, 30, 256)
             memory.successors.ids[:] = np.argsort(rng.random((30, 30)), axis=1)[:, :8]
             drafter = make_drafter(config, DraftMode(mode, "", 20), memory, StepCost({1: 1.0, 2: 1.001, 64: 1.02}))
             phrases = rng.integers(0, 30, (6, 5))
