@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from racer_local import locations, registry
-from racer_local.bench import questions
+from racer_local.bench import curves, plot, questions, results
 from racer_local.cli import config
 from racer_local.errors import UsageError
 from racer_local.text_file import decode, read_text
@@ -65,3 +65,16 @@ def test_settings_in_utf_16_are_named(read: object) -> None:
     assert callable(read)
     with pytest.raises(UsageError, match="UTF-16"):
         read()
+
+
+def test_reports_and_curves_may_begin_with_a_mark(tmp_path: Path) -> None:
+    file = tmp_path / "report.json"
+    file.write_bytes(
+        MARK + json.dumps({"rows": [], "n": [1, 2, 4, 8, 16, 32, 64], "ratio": [1, 2, 3, 4, 5, 6, 9]}).encode()
+    )
+    assert results.load_results(file) == []
+    assert curves.load(str(file)).ratio[64] == 9
+    file.write_bytes("{}".encode("utf-16"))
+    for read in (results.load_results, lambda path: curves.load(str(path)), lambda path: plot.draw([path], path)):
+        with pytest.raises(UsageError, match="UTF-16"):
+            read(file)

@@ -29,7 +29,7 @@ def build_parser() -> argparse.ArgumentParser:
     _model_options(sub)
     _question_options(sub)
     sub.add_argument("--methods", default=DEFAULT_METHODS, metavar="LIST", help=f"default: {DEFAULT_METHODS}")
-    sub.add_argument("--budget", type=int, default=FIXED_BUDGET, metavar="N")
+    sub.add_argument("--budget", type=int, metavar="N", help=f"of fixed policies (default: {FIXED_BUDGET})")
     sub.add_argument("--fresh", action="store_true", help="empty all memories before each question")
 
     sub = command("cost", "time of a decode of n tokens, by context and flash attention", commands.cost)
@@ -46,7 +46,7 @@ def build_parser() -> argparse.ArgumentParser:
     sub = command("simulate", "drafting over a trace, without a model", commands.simulate)
     sub.add_argument("trace", type=Path, metavar="TRACE")
     sub.add_argument("--methods", default=DEFAULT_METHODS, metavar="LIST", help=f"default: {DEFAULT_METHODS}")
-    sub.add_argument("--budget", type=int, default=FIXED_BUDGET, metavar="N")
+    sub.add_argument("--budget", type=int, metavar="N", help=f"of fixed policies (default: {FIXED_BUDGET})")
     sub.add_argument("--cost", default="smollm2-q4_1", metavar="NAME|FILE", help="what a decode costs")
     sub.add_argument("--out", type=Path, metavar="FILE")
 

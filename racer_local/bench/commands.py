@@ -25,7 +25,7 @@ def run(args: argparse.Namespace, command: str) -> int:
     from racer_local.bench.results import Results
     from racer_local.bench.run import run as measure
 
-    chosen = methods.parse(args.methods, DraftConfig(budget=args.budget))
+    chosen = methods.parse(args.methods, args.budget)
     if any(method.label == methods.BOUND for method in chosen):
         raise UsageError(f"{methods.BOUND} knows the answers, so it can only be simulated")
     asked = _questions(args)
@@ -135,7 +135,7 @@ def simulate(args: argparse.Namespace, command: str) -> int:
     from racer_local.bench.trace import TOP, Trace
 
     curve = curves.load(args.cost)
-    chosen = methods.parse(args.methods, DraftConfig(budget=args.budget))
+    chosen = methods.parse(args.methods, args.budget)
     trace = Trace.load(args.trace)
     rows: list[Result] = []
     started = time.perf_counter()

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from racer_local.errors import UsageError
 from racer_local.settings import MAX_BUDGET
+from racer_local.text_file import read_text
 
 SIZES = (1, 2, 3, 4, 5, 6, 8, 12, 16, 24, 32, 64)
 TWO_CORES = "2-core x86, llama.cpp of llama-cpp-python 0.3.36, 256 tokens of context, flash attention on"
@@ -79,10 +80,11 @@ def load(name: str) -> Curve:
         ratios, source = BUILT_IN[name]
         return Curve(name, source, _interpolated(SIZES, ratios))
     path = Path(name)
+    if not path.is_file():
+        raise UsageError(f"no cost curve {name!r}; built in: {', '.join(BUILT_IN)}; or name a file")
+    text = read_text(path)
     try:
-        data = json.loads(path.read_text("utf-8"))
-    except OSError as error:
-        raise UsageError(f"no cost curve {name!r}; built in: {', '.join(BUILT_IN)}; or name a file") from error
+        data = json.loads(text)
     except ValueError as error:
         raise UsageError(f"{name} is no JSON ({error})") from error
     sizes, ratios = _of_file(name, data)

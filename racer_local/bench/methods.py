@@ -9,7 +9,7 @@ from racer_local.bench.harness import answer_greedily, fresh_cost, fresh_drafter
 from racer_local.bench.results import Answer
 from racer_local.drafting.cost import StepCost
 from racer_local.drafting.drafter import Drafter
-from racer_local.drafting.policies import DEFAULT_POLICY, POLICIES, DraftConfig
+from racer_local.drafting.policies import DEFAULT_POLICY, FIXED_BUDGET, POLICIES, DraftConfig
 from racer_local.drafting.successors import RowScan
 from racer_local.errors import UsageError
 from racer_local.llama.baseline import Baseline
@@ -73,14 +73,17 @@ class Method:
         return Answer(tuple(tokens), text, seconds, prompt_s, steps, 0, 0, 0.0)
 
 
-def parse(names: str, default: DraftConfig) -> list[Method]:
+def parse(names: str, budget: int | None = None) -> list[Method]:
     """Methods of a comma-separated list: policies, `policy@budget`, `policy/chain`, `bare`. Repeats get a number.
 
-    The default budget is for the policies that do not choose one.
+    Args:
+        names: The list.
+        budget: For policies that neither choose one nor name one; None is the usual one.
 
     Raises:
-        UsageError: A name is unknown.
+        UsageError: A name is unknown, or no method takes the budget.
     """
+    default = DraftConfig(budget=FIXED_BUDGET if budget is None else budget)
     methods: list[Method] = []
     for name in filter(None, (part.strip() for part in names.split(","))):
         times = sum(m.label.split("#")[0] == name for m in methods)
@@ -89,7 +92,17 @@ def parse(names: str, default: DraftConfig) -> list[Method]:
         methods.append(Method(label, config))
     if not methods:
         raise UsageError("name at least one method")
+    if budget is not None and not any(map(_takes_budget, methods)):
+        raise UsageError(f"--budget has no effect with {names}")
     return methods
+
+
+def _takes_budget(method: Method) -> bool:
+    """Whether a method goes by a budget that its own name does not say."""
+    if method.config is None or "@" in method.label:
+        return False
+    policy = POLICIES[method.config.policy]
+    return policy.drafts and not policy.chooses_budget
 
 
 def _config(name: str, default: DraftConfig) -> DraftConfig:

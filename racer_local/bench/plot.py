@@ -7,6 +7,7 @@ from typing import Any
 
 from racer_local.bench.results import OFF
 from racer_local.errors import RacerError, UsageError
+from racer_local.text_file import read_text
 
 PANEL_INCHES = (9.0, 3.6)
 
@@ -46,10 +47,9 @@ def draw(files: Sequence[Path], out: Path) -> None:
 
 
 def _read(file: Path) -> dict[str, Any]:
+    text = read_text(file)
     try:
-        report = json.loads(file.read_text("utf-8"))
-    except OSError as error:
-        raise UsageError(f"cannot read {file}: {error.strerror}") from error
+        report = json.loads(text)
     except ValueError as error:
         raise UsageError(f"{file} is no JSON ({error})") from error
     if not isinstance(report, dict) or not (report.get("summary") or report.get("curves")):

@@ -7,6 +7,7 @@ from typing import Any
 
 from racer_local.drafting.policies import OFF_POLICY
 from racer_local.errors import UsageError
+from racer_local.text_file import read_text
 
 OFF = OFF_POLICY
 """Label of plain decoding, which ratios refer to."""
@@ -107,11 +108,10 @@ def load_results(file: Path) -> list[Result]:
     Raises:
         UsageError: The file is no report with rows.
     """
+    text = read_text(file)
     try:
-        data = json.loads(file.read_text("utf-8"))
+        data = json.loads(text)
         return [Result(**{**row, "turns": tuple(_answer(turn) for turn in row["turns"])}) for row in data["rows"]]
-    except OSError as error:
-        raise UsageError(f"cannot read {file}: {error.strerror}") from error
     except (ValueError, TypeError, KeyError) as error:
         raise UsageError(f"{file} is no report of racer-bench run or peer ({error!r})") from error
 

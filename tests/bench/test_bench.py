@@ -91,6 +91,8 @@ def test_wrong_options(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> No
     for policy in ("auto", "off"):
         said = fails(capsys, ExitCode.USAGE, "trace", "--out", "t.npz", "--draft", policy, "--budget", "4")
         assert "--budget has no effect" in said
+    for methods in ("off,auto", "bare", "racer@4,off"):
+        assert "--budget has no effect" in fails(capsys, ExitCode.USAGE, "run", "--methods", methods, "--budget", "4")
     assert "folder" in fails(capsys, ExitCode.USAGE, "run", "--out", str(tmp_path / "no" / "x.json"))
     for name in ("racer@", "racer/", "racer@\u00b2", "racer@8/tree"):
         assert "unknown method" in fails(capsys, ExitCode.USAGE, "run", "--methods", name)
