@@ -111,7 +111,7 @@ def list_sessions(folder: Path) -> list[Conversation]:
 
 def lines() -> list[str]:
     """The user's conversations for the command line: name and title, the latest first."""
-    return [f"{neutral(c.id):44} {neutral(c.name)}" for c in list_sessions(locations.sessions_dir())]
+    return [f"{c.id:44} {neutral(c.name)}" for c in list_sessions(locations.sessions_dir())]
 
 
 def _read_or_none(folder: Path, identity: str) -> Conversation | None:
