@@ -139,16 +139,15 @@ def test_a_template_that_fails_is_named(demo_path: Path, tmp_path: Path) -> None
 def test_an_interrupt_while_the_model_is_prepared_is_not_forgotten(
     demo_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from racer_local import cli
-    from racer_local.llama import probe
+    from racer_local import cli, loading
 
-    find_mode = probe.find_mode
+    find_mode = loading.find_mode
 
     def slow(engine: Any) -> Any:
         os.kill(os.getpid(), signal.SIGINT)
         return find_mode(engine)
 
-    monkeypatch.setattr(probe, "find_mode", slow)
+    monkeypatch.setattr(loading, "find_mode", slow)
     assert cli.main(["-p", "Write a story.", "-n", "30", "-c", "512"]) == ExitCode.INTERRUPTED
     assert capsys.readouterr().out.strip() == ""
 
