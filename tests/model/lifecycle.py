@@ -67,6 +67,7 @@ OF_MODEL: Arguments = {
     "piece": lambda: ((random.choice([0, 40, 10**6, -1]),), {}),
     "written": lambda: ((random.choice([0, 40, 10**6]),), {}),
     "show": lambda: ((["<s>"],), {}),
+    "is_control": lambda: ((random.choice([0, 2, 10**6]),), {}),
     "token_of": lambda: (("<s>",), {}),
     "is_end": lambda: ((random.choice([0, 2, 10**6, -5]),), {}),
 }
