@@ -226,8 +226,9 @@ class Model:
 
     def show(self, tokens: Iterable[int]) -> None:
         """Make control tokens part of the text."""
-        self._shown = set(tokens)
-        self._pieces.clear()
+        with self.handle:
+            self._shown = set(tokens)
+            self._pieces.clear()
 
     def token_of(self, text: str) -> int | None:
         """The one token that a text is, a control token perhaps; None if it is several."""
@@ -250,7 +251,8 @@ class Model:
 
     def is_control(self, token: int) -> bool:
         """Whether a token steers the model and is no text."""
-        return bool(llama_cpp.llama_vocab_is_control(self.vocab, token))
+        check_tokens([token], self.n_vocab)
+        return bool(self._ask_vocab(llama_cpp.llama_vocab_is_control, token))
 
     def is_end(self, token: int) -> bool:
         """Whether a token ends an answer; a model may have several."""

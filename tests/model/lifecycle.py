@@ -69,6 +69,7 @@ OF_MODEL: Arguments = {
     "show": lambda: ((["<s>"],), {}),
     "is_control": lambda: ((random.choice([0, 2, 10**6]),), {}),
     "token_of": lambda: (("<s>",), {}),
+    "with_begin": lambda: (([40],), {}),
     "is_end": lambda: ((random.choice([0, 2, 10**6, -5]),), {}),
 }
 OF_ENGINE: Arguments = {

@@ -372,3 +372,11 @@ class TestProse:
             await pilot.pause()
             assert [s.text for s in app.prose.render_line(0)] == [s.text for s in before]
             assert [s.style for s in app.prose.render_line(0)] != [s.style for s in before]
+
+    async def test_taken_from_the_screen_it_may_go_on(self):
+        async with Stage().run_test(size=(60, 20)) as pilot:
+            prose = pilot.app.query_one(Prose)
+            prose.append("one **b**")
+            await pilot.pause()
+            await prose.remove()
+            prose.finish()

@@ -67,19 +67,20 @@ class StreamingLines(SingleLayout, Generic[Block]):
         """
         self._settled += settled
         self._rest = rest
+        self._draw_on(settled)
+
+    def finish(self) -> None:
+        """Nothing will be added: give back the room for more."""
+        self._is_growing = False
+        self._draw_on(())
+
+    def _draw_on(self, settled: Sequence[Block]) -> None:
+        """Draw what has come, where anybody sees it; a widget that was taken from the screen has no styles any more."""
         if not self.display:
             self._look = None
         elif self._look is not None:
             start = self._n_settled
             self._draw(settled)
-            self._show(start)
-
-    def finish(self) -> None:
-        """Nothing will be added: give back the room for more."""
-        self._is_growing = False
-        if self._look is not None:
-            start = self._n_settled
-            self._draw(())
             self._show(start)
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
