@@ -24,7 +24,7 @@ from racer_local.llama.handle import CLOSED
 from racer_local.llama.model import Model, check_tokens
 from racer_local.llama.sampling import Sampler
 from racer_local.llama.versions import version_note
-from racer_local.loop import Loop, Parts
+from racer_local.loop import AnswerParts, Loop
 from racer_local.messages import checked
 from racer_local.prompt import Message, Prompt
 from racer_local.settings import ModelParams, SamplingParams, from_options, sampling_of, stops_of
@@ -367,7 +367,7 @@ class Racer:
                 sampler = Sampler(self.model, params)
                 stack.callback(sampler.close)
                 sampler.start(np.asarray(tokens, np.int32))
-            parts = Parts(
+            parts = AnswerParts(
                 model=engine,
                 drafter=self._drafters.get(config),
                 text=TextStream(self.model.piece, stop),

@@ -62,7 +62,7 @@ class Picker(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Parts:
+class AnswerParts:
     """What an answer is made with.
 
     Attributes:
@@ -97,7 +97,7 @@ class Loop:
         stats: Running totals.
     """
 
-    def __init__(self, parts: Parts, max_tokens: int | None) -> None:
+    def __init__(self, parts: AnswerParts, max_tokens: int | None) -> None:
         """Prepare an answer of at most `max_tokens` tokens; None goes on to an end token or the context's end."""
         self._parts = parts
         self._max_tokens = max_tokens

@@ -15,7 +15,7 @@ from racer_local.drafting.drafter import Drafter
 from racer_local.drafting.policies import POLICIES, DraftConfig, make_drafter, make_memory
 from racer_local.drafting.successors import RowScan
 from racer_local.errors import RacerError
-from racer_local.loop import Loop, Parts
+from racer_local.loop import AnswerParts, Loop
 from racer_local.stats import GenerationStats
 from racer_local.tokens import Source, Token
 from tests.fakes import (
@@ -118,7 +118,7 @@ def answer(
     else:
         breadth, drafter = 8, setup
     got = Answer()
-    parts = Parts(
+    parts = AnswerParts(
         model=model,
         drafter=_Watch(drafter, got),
         text=TextStream(piece, stop),

@@ -15,7 +15,7 @@ from racer_local.drafting.drafter import Drafter
 from racer_local.drafting.off import OffDrafter
 from racer_local.drafting.policies import DraftConfig, make_drafter, make_memory
 from racer_local.drafting.successors import RowScan
-from racer_local.loop import Loop, Parts
+from racer_local.loop import AnswerParts, Loop
 from tests import naive
 from tests.fakes import (
     KnowingDrafter,
@@ -138,7 +138,7 @@ def test_sampled_answers_have_the_models_own_chances(name: str) -> None:
     accepted = 0
     for _ in range(N_RUNS):
         text = TextStream(letter)
-        loop = Loop(Parts(model, drafter, text, picker, lambda token: False, scan, cost), DEEP)
+        loop = Loop(AnswerParts(model, drafter, text, picker, lambda token: False, scan, cost), DEEP)
         seen[tuple(token.id for step in loop.steps(prompt) for token in step.tokens)] += 1
         accepted += loop.stats.draft_n_accepted
     assert (accepted > N_RUNS / 4) == (name != "off")
@@ -217,7 +217,7 @@ def test_a_snapshot_does_not_change() -> None:
 def test_progress_of_prefill_is_passed_on() -> None:
     model = ScriptedModel(counting_rows(N_VOCAB))
     seen: list[tuple[int, int]] = []
-    parts = Parts(model, OffDrafter(), TextStream(letter), None, lambda t: False, RowScan(2), StepCost())
+    parts = AnswerParts(model, OffDrafter(), TextStream(letter), None, lambda t: False, RowScan(2), StepCost())
     steps = list(Loop(parts, 2).steps([0, 1, 2, 3], lambda done, todo: seen.append((done, todo))))
     assert seen == [(3, 3)]
     assert steps[-1].finish_reason == "length"

@@ -11,7 +11,7 @@ from racer_local.drafting.off import OffDrafter
 from racer_local.drafting.policies import SWITCHED_OFF, DraftConfig
 from racer_local.drafting.successors import RowScan
 from racer_local.errors import Cancelled, ContextFullError, DecodeError
-from racer_local.loop import Loop, Parts
+from racer_local.loop import AnswerParts, Loop
 from tests import naive
 from tests.fakes import (
     KnowingDrafter,
@@ -253,7 +253,7 @@ def test_drafts_can_be_switched_off_and_on_in_the_middle() -> None:
     wanted = [True]
     model = ScriptedModel(counting_rows(N_VOCAB))
     drafter = KnowingDrafter(range(1, 26), 2, 0)
-    parts = Parts(
+    parts = AnswerParts(
         model,
         drafter,
         TextStream(letter),

@@ -11,7 +11,7 @@ from racer_local.drafting.drafter import Drafter
 from racer_local.drafting.policies import DraftConfig, make_drafter, make_memory, weighs_costs
 from racer_local.drafting.successors import RowScan
 from racer_local.llama import decode_timing
-from racer_local.loop import Loop, Parts
+from racer_local.loop import AnswerParts, Loop
 
 
 def converse(racer: Racer, question: Question, answer: Callable[[list[int]], str]) -> None:
@@ -49,7 +49,7 @@ def answer_greedily(
     racer: Racer, drafter: Drafter, prompt: Sequence[int], max_tokens: int, scan: RowScan, cost: StepCost
 ) -> Completion:
     """Answer a prompt with a drafter of the caller's own, in the loop that every front end uses."""
-    parts = Parts(
+    parts = AnswerParts(
         model=racer.engine,
         drafter=drafter,
         text=TextStream(racer.model.piece),

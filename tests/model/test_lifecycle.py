@@ -153,7 +153,7 @@ def test_a_busy_racer_refuses_what_would_corrupt_its_answer(tiny: Path) -> None:
         racer.forget()
 
 
-def test_cancelling_the_first_calibration_ends_the_answer_and_is_made_up_for(
+def test_cancelling_the_first_timing_ends_the_answer_and_is_made_up_for(
     tiny: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with Racer(tiny, n_ctx=128, remember=False, draft="off") as racer:
