@@ -374,8 +374,9 @@ class TestProse:
             assert [s.style for s in app.prose.render_line(0)] != [s.style for s in before]
 
     async def test_taken_from_the_screen_it_may_go_on(self):
-        async with Stage().run_test(size=(60, 20)) as pilot:
-            prose = pilot.app.query_one(Prose)
+        app = Stage()
+        async with app.run_test(size=(60, 20)) as pilot:
+            prose = app.prose
             prose.append("one **b**")
             await pilot.pause()
             await prose.remove()
