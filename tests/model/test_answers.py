@@ -72,7 +72,7 @@ def test_twice_by_measured_times_agrees_up_to_near_ties(racer: Racer) -> None:
 def test_random_drafts_change_nothing_but_speed(racer: Racer, monkeypatch: pytest.MonkeyPatch) -> None:
     prompt, plain, _ = ask(racer, QUESTIONS[0], draft="off")
     drafter = RandomDrafter(racer.model.n_vocab, 3, 7)
-    monkeypatch.setattr(racer, "_drafter", lambda _config: drafter)
+    monkeypatch.setattr(racer._drafters, "get", lambda _config: drafter)
     done = racer.generate(prompt, max_tokens=96, temperature=0)
     gap = gap_at_first_difference(racer, prompt, plain, [t.id for t in done.tokens])
     assert gap <= NEAR_TIE
