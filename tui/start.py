@@ -29,21 +29,7 @@ def start(
     loading: dict[str, Any] | None,
     look: Look,
 ) -> int:
-    """Chat until the user leaves; returns the exit code.
-
-    Args:
-        open_racer: Loads the model.
-        title: What to call it while it loads.
-        system: System prompt; None leaves that of a resumed conversation.
-        resume: Name of an earlier conversation, empty for the last one, None for a new one.
-        options: Options of `Racer.stream` for every answer.
-        loading: Options of `Racer` for other models that are loaded later; None where there can be none, since a
-            recording is of one model.
-        look: The user's keys and theme.
-
-    Raises:
-        UsageError: There is no such conversation, key or theme.
-    """
+    """See `racer_local.terminal.Terminal.start`."""
     wrong = sorted(set(look.keys) - app.KEY_NAMES)
     if wrong:
         raise UsageError(f"[keys] knows {', '.join(sorted(app.KEY_NAMES))}, not {', '.join(wrong)}")
@@ -54,16 +40,7 @@ def start(
 
 
 def play(recording: Path, speed: float, *, look: Look) -> int:
-    """Chat with a recorded run until the user leaves; nothing that is said is kept. Returns the exit code.
-
-    Args:
-        recording: The file.
-        speed: How many times faster than recorded; 0 waits for nothing.
-        look: The user's keys and theme.
-
-    Raises:
-        UsageError: The file is no recording, or the speed is no speed.
-    """
+    """See `racer_local.terminal.Terminal.play`."""
     replayed = Replayed(recording, speed)
 
     def suggest() -> str:

@@ -114,12 +114,17 @@ def test_told_to_end_the_terminal_is_as_before_and_nothing_is_lost(tmp_path: Pat
         assert (tmp_path / "closed").exists(), "what was learned is written when the model is closed"
 
 
-@pytest.mark.parametrize("moment", ["idle", "typing", "answering"])
+@pytest.mark.parametrize("moment", ["loading", "idle", "typing", "answering", "panel"])
 def test_a_hangup_ends_it(tmp_path: Path, moment: str) -> None:
     chat = begin(tmp_path, moment)
     chat.child.kill(signal.SIGHUP)
     assert chat.ended() == 129
-    assert (tmp_path / "closed").exists()
+    assert "Traceback" not in chat.written
+    assert moment == "loading" or (tmp_path / "closed").exists()
+    if moment == "typing":
+        assert kept(tmp_path).unsent == "not sent yet"
+    if moment == "answering":
+        assert kept(tmp_path).turns[0].answer == "half an answer"
 
 
 @pytest.mark.parametrize("moment", ["typing", "answering"])
