@@ -216,7 +216,11 @@ def check_new(path: Path) -> None:
     Raises:
         UsageError: It could not.
     """
-    if path.exists():
+    try:
+        exists = path.exists()
+    except OSError as error:
+        raise UsageError(f"cannot write {path}: {error.strerror}") from error
+    if exists:
         raise UsageError(EXISTS.format(path))
     if not path.parent.is_dir() or not os.access(path.parent, os.W_OK):
         raise UsageError(f"cannot write {path}: its folder must exist and be writable")

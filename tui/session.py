@@ -192,7 +192,7 @@ class Session:
 
     def _claim(self, path: Path) -> None:
         """Open a file that is there and lock it."""
-        if not path.is_file():
+        if not _is_file(path):
             raise RacerError(f"there is no session {self.conversation.id!r}")
         try:
             self._file = private_files.append(path)
@@ -261,7 +261,7 @@ def delete(folder: Path, identity: str) -> None:
         RacerError: There is none of this name, it cannot be removed, or another window holds it.
     """
     path = folder / (identity + ENDING)
-    if not path.is_file():
+    if not _is_file(path):
         raise RacerError(f"there is no session {identity!r}")
     try:
         with path.open("rb") as file:
@@ -271,6 +271,14 @@ def delete(folder: Path, identity: str) -> None:
         path.unlink()
     except OSError as error:
         raise RacerError(f"cannot delete {identity}: {error.strerror}") from error
+
+
+def _is_file(path: Path) -> bool:
+    """Whether there is such a file; a name that can be none, too long or with a null character, is none."""
+    try:
+        return path.is_file()
+    except (OSError, ValueError):
+        return False
 
 
 def _slug(text: str) -> str:

@@ -103,8 +103,10 @@ class Driver:
         if name == "nope":
             raise ModelError("there is no such model")
 
+        is_broken = self._rng.random() < 0.3  # what could be loaded once can be loaded again
+
         def load(progress: object) -> Witness:
-            if self._rng.random() < 0.3:
+            if is_broken:
                 raise ModelError("it cannot be loaded")
             return self._load(progress)
 

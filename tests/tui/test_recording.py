@@ -209,6 +209,8 @@ class TestRecording:
             Recording(path, ScriptedRacer())
         with pytest.raises(UsageError, match="folder must exist"):
             check_new(path)
+        with pytest.raises(UsageError, match="name too long"):
+            check_new(tmp_path / ("x" * 300))
         check_new(tmp_path / "run.jsonl")
         assert not (tmp_path / "run.jsonl").exists()
 

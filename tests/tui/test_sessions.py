@@ -229,3 +229,12 @@ def test_lines_are_json_that_grep_finds(tmp_path: Path) -> None:
     lines = session.path.read_text("utf-8").splitlines()
     assert [json.loads(line)["type"] for line in lines] == ["session", "user", "answer", "part", "end"]
     assert any("Zürich" in line for line in lines)
+
+
+@pytest.mark.parametrize("name", ["x" * 300, "a\0b", "é" * 200])
+def test_a_name_that_can_be_none_is_the_name_of_no_session(tmp_path: Path, name: str) -> None:
+    with pytest.raises(RacerError, match="there is no session"):
+        Session.resume(tmp_path, name)
+    with pytest.raises(RacerError, match="there is no session"):
+        delete(tmp_path, name)
+    assert list(tmp_path.iterdir()) == []
