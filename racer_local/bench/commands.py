@@ -26,8 +26,8 @@ def run(args: argparse.Namespace, command: str) -> int:
     from racer_local.bench.run import run as measure
 
     chosen = methods.parse(args.methods, args.budget)
-    if any(method.label == methods.BOUND for method in chosen):
-        raise UsageError(f"{methods.BOUND} knows the answers, so it can only be simulated")
+    if any(method.label == methods.ORACLE for method in chosen):
+        raise UsageError(f"{methods.ORACLE} knows the answers, so it can only be simulated")
     asked = _questions(args)
     results = Results()
     with _open(args) as racer:

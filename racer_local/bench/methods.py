@@ -15,7 +15,7 @@ from racer_local.errors import UsageError
 from racer_local.llama.baseline import Baseline
 
 BARE = "bare"
-BOUND = "bound"
+ORACLE = "bound"
 """Knows the answer, so it can only be simulated: what `auto` would reach if it knew which candidates are right."""
 
 
@@ -88,7 +88,7 @@ def parse(names: str, budget: int | None = None) -> list[Method]:
     for name in filter(None, (part.strip() for part in names.split(","))):
         times = sum(m.label.split("#")[0] == name for m in methods)
         label = f"{name}#{times + 1}" if times else name
-        config = None if name == BARE else _config(DEFAULT_POLICY if name == BOUND else name, default)
+        config = None if name == BARE else _config(DEFAULT_POLICY if name == ORACLE else name, default)
         methods.append(Method(label, config))
     if not methods:
         raise UsageError("name at least one method")

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from racer_local.bench.bound import BoundDrafter
 from racer_local.bench.curves import Curve
-from racer_local.bench.methods import BOUND
+from racer_local.bench.methods import ORACLE
+from racer_local.bench.oracle import OracleDrafter
 from racer_local.bench.results import Answer, Result
 from racer_local.bench.trace import Trace, TracedAnswer
 from racer_local.draft_tree import DraftMode, DraftTree
@@ -63,7 +63,7 @@ def simulate(
 
     Args:
         trace: What the model said.
-        label: Name of the method; that of the bound is simulated with what it has to know.
+        label: Name of the method; that of the oracle is simulated with what it has to know.
         config: How to draft.
         curve: What a decode costs.
         on_progress: Called with answers done and to do.
@@ -71,15 +71,15 @@ def simulate(
     """
     memory = make_memory(config, trace.n_vocab, int(trace.info["n_ctx"]))
     cost = StepCost({n: float(curve.ratio[n]) for n in range(1, MAX_BUDGET + 1)})
-    bound = BoundDrafter(config, memory, cost) if label == BOUND else None
-    drafter = bound or make_drafter(config, TREE, memory, cost, beliefs)
+    oracle = OracleDrafter(config, memory, cost) if label == ORACLE else None
+    drafter = oracle or make_drafter(config, TREE, memory, cost, beliefs)
     scan = RowScan(config.breadth)
     limits = Limits(int(trace.info["n_ctx"]), int(trace.info["max_tokens"]), curve)
     results: list[Result] = []
     for number, answer in enumerate(trace.answers):
         on_progress(number, len(trace.answers))
-        if bound is not None:
-            bound.truth = answer.tokens.tolist()
+        if oracle is not None:
+            oracle.truth = answer.tokens.tolist()
         turns = (_simulate_answer(answer, drafter, scan, limits, cost),)
         if results and (results[-1].kind, results[-1].question) == (answer.kind, answer.question):
             turns = results.pop().turns + turns

@@ -1,4 +1,4 @@
-"""The bound of drafting by expected gain: what a drafter would reach that knew which of its candidates are right."""
+"""A drafter that knows which of its candidates are right: how far drafting by expected gain could go at most."""
 
 from collections.abc import Sequence
 
@@ -14,7 +14,7 @@ from racer_local.settings import MAX_BUDGET
 from racer_local.tokens import Source
 
 
-class BoundDrafter:
+class OracleDrafter:
     """Drafts the true continuation as far as the candidates hold it, cut where tokens per time are highest.
 
     Attributes:
