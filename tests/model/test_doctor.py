@@ -17,7 +17,10 @@ def tiny(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_llama(tmp_path_factory.mktemp("doctor") / "tiny.gguf")
 
 
-def test_text_and_json_say_the_same(tiny: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_text_and_json_say_the_same(
+    tiny: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))  # costs of an earlier start have no times of today
     assert main([str(tiny), "--doctor", "--json", "-c", "256"]) == 0
     data = json.loads(capsys.readouterr().out)
     assert main([str(tiny), "--doctor", "-c", "256"]) == 0
