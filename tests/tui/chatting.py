@@ -104,3 +104,17 @@ async def command(pilot: Pilot, text: str) -> None:
     prompt(pilot).insert(text)
     await pilot.press("enter")
     await pilot.pause()
+
+
+def earlier(*turns: tuple[str, str], title: str = "") -> str:
+    """An earlier conversation; returns its name."""
+    session = Session.begin(locations.sessions_dir(), "m")
+    for question, reply in turns:
+        session.say(question)
+        session.answer()
+        session.part(reply)
+        session.end("stop")
+    if title:
+        session.rename(title)
+    session.close()
+    return session.conversation.id

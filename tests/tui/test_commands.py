@@ -15,22 +15,8 @@ from textual.widgets import OptionList
 
 from racer_local import locations
 from racer_local.errors import DecodeError, RacerError, UsageError
-from tests.tui.chatting import SIZE, ask, chat, command, is_idle, kept, prompt, ready, screen, send, wait_until
+from tests.tui.chatting import SIZE, ask, chat, command, earlier, is_idle, kept, prompt, ready, screen, send, wait_until
 from tests.tui.scripted import Gate, ScriptedRacer
-
-
-def earlier(*turns: tuple[str, str], title: str = "") -> str:
-    """An earlier conversation; returns its name."""
-    session = Session.begin(locations.sessions_dir(), "m")
-    for question, reply in turns:
-        session.say(question)
-        session.answer()
-        session.part(reply)
-        session.end("stop")
-    if title:
-        session.rename(title)
-    session.close()
-    return session.conversation.id
 
 
 class TestParsing:

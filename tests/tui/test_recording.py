@@ -25,27 +25,6 @@ from tests.tui.made_up_runs import ASKED, Fixed, lines_of, play, record, same, s
 from tests.tui.scripted import PROMPT_END, ScriptedRacer, tree_of
 
 
-@pytest.fixture
-def run(tmp_path: Path) -> Path:
-    """A run with two questions, drafts and all sources."""
-    both = Source.RETRIEVAL | Source.LOGITS
-    racer = ScriptedRacer(
-        [
-            ("prefill", 512, 700),
-            "Hello",
-            [(" **bold", Source.RETRIEVAL), ("**", both), (" [/x]", Source.LOGITS)],
-            [(" end", Source.RETRIEVAL), (".", Source.MODEL)],
-        ],
-        ["Second", " answer"],
-        pieces={0: b" x[/b]", 1: "é".encode()[:1], 2: b"\n"},
-    )
-    racer.tree = tree_of((0, ROOT, Source.LOGITS, 0), (1, ROOT, Source.RETRIEVAL, 4), (2, 1, both, 5))
-    racer.tree.p[1] = 0.5
-    racer.path = (1, 2)
-    racer.notes.append("no chat template in the file")
-    return record(tmp_path / "run.jsonl", racer, "first [question]", "/second")
-
-
 class TestRoundTrip:
     @settings(deadline=None, max_examples=60)
     @given(st.lists(steps(), max_size=3), steps("stop"), st.lists(steps(), max_size=2), steps("length"))

@@ -15,34 +15,11 @@ from racer_local.tui.recording import Recording  # pyright: ignore[reportMissing
 from racer_local.tui.replay import Replayed, WholeDecoder  # pyright: ignore[reportMissingImports]
 
 from racer_local.answers import Step
-from racer_local.draft_tree import ROOT
 from racer_local.errors import UsageError
 from racer_local.prompt import Prompt
-from racer_local.tokens import Source
 from tests.tui.chatting import STARTED, ask, chat, is_idle, ready, screen, send, wait_until
-from tests.tui.made_up_runs import ASKED, HOUR_MS, lines_of, play, record, write
-from tests.tui.scripted import ScriptedRacer, tree_of
-
-
-@pytest.fixture
-def run(tmp_path: Path) -> Path:
-    """A run with two questions, drafts and all sources."""
-    both = Source.RETRIEVAL | Source.LOGITS
-    racer = ScriptedRacer(
-        [
-            ("prefill", 512, 700),
-            "Hello",
-            [(" **bold", Source.RETRIEVAL), ("**", both), (" [/x]", Source.LOGITS)],
-            [(" end", Source.RETRIEVAL), (".", Source.MODEL)],
-        ],
-        ["Second", " answer"],
-        pieces={0: b" x[/b]", 1: "é".encode()[:1], 2: b"\n"},
-    )
-    racer.tree = tree_of((0, ROOT, Source.LOGITS, 0), (1, ROOT, Source.RETRIEVAL, 4), (2, 1, both, 5))
-    racer.tree.p[1] = 0.5
-    racer.path = (1, 2)
-    racer.notes.append("no chat template in the file")
-    return record(tmp_path / "run.jsonl", racer, "first [question]", "/second")
+from tests.tui.made_up_runs import ASKED, HOUR_MS, lines_of, play, write
+from tests.tui.scripted import ScriptedRacer
 
 
 class TestTime:

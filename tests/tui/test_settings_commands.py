@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 from racer_local.tui import start  # pyright: ignore[reportMissingImports]
 from racer_local.tui.copying import code_blocks  # pyright: ignore[reportMissingImports]
-from racer_local.tui.session import Session  # pyright: ignore[reportMissingImports]
 from racer_local.tui.widgets.prose import Prose  # pyright: ignore[reportMissingImports]
 from racer_local.tui.widgets.stats import StatsPanel  # pyright: ignore[reportMissingImports]
 from racer_local.tui.widgets.tokens import STEP_MARK, TokenLines  # pyright: ignore[reportMissingImports]
@@ -19,20 +18,6 @@ from racer_local.errors import ModelError
 from racer_local.tokens import Source
 from tests.tui.chatting import SIZE, ask, chat, command, is_idle, prompt, ready, screen, send, wait_until
 from tests.tui.scripted import Gate, ScriptedRacer, tree_of
-
-
-def earlier(*turns: tuple[str, str], title: str = "") -> str:
-    """An earlier conversation; returns its name."""
-    session = Session.begin(locations.sessions_dir(), "m")
-    for question, reply in turns:
-        session.say(question)
-        session.answer()
-        session.part(reply)
-        session.end("stop")
-    if title:
-        session.rename(title)
-    session.close()
-    return session.conversation.id
 
 
 class TestHow:
